@@ -22,7 +22,7 @@ REPORT = pytest.StashKey["Report"]()
 COUNT = pytest.StashKey["_Item"]()
 
 TABLE_PAGE, TOTAL_PAGE = "attacks.md", "security.md"
-# How security.md quotes the total.
+# The pattern of the total in security.md.
 TOTAL = re.compile(r"(?P<attempts>[\d,]+) attempts(?=\nin total, all refused)")
 HEADER = """\
 | Area | Attempts | Refused | Tests |
@@ -60,7 +60,7 @@ class Report:
 
 
 def _rounded(count: int) -> str:
-    """Two digits at most, so a lower bound."""
+    """Round down to two digits, so that the count is a lower bound."""
     unit = 10 ** max(0, len(str(count)) - 2)
     return f"{count // unit * unit:,}"
 
@@ -153,7 +153,8 @@ def write_pages(folder: Path, report: Report) -> None:
 
 
 def read_pages(folder: Path) -> tuple[dict[str, tuple[str, str, str]], str | None]:
-    """The rows of attacks.md by area (attempts, refused, tests), and the total in security.md."""
+    """Return the rows of attacks.md by area (attempts, refused, tests), and the total in
+    security.md."""
     _, _, rest = (folder / TABLE_PAGE).read_text(encoding="utf-8").partition(HEADER)
     rows = {}
     for line in rest.partition("\n\n")[0].splitlines():

@@ -1,7 +1,7 @@
 """The Postgres of a test run: one server, one migrated template database, a clone for each test.
 
-The run's first process makes the folder and a watchdog; whichever process needs the server first
-starts it. The watchdog stops it when the run ends, also when the run is killed.
+The run's first process creates the folder and a watchdog; the first process that needs the server
+starts it. The watchdog stops the server when the run ends, even if the run is killed.
 """
 
 import os
@@ -30,24 +30,24 @@ from jobforge.testing.cluster import SETTINGS
 
 TEMPLATE = "jobforge_template"
 
-# The whole suite runs on other binaries when this names their folder.
+# The folder of other Postgres binaries for the whole suite, if set.
 BINARIES = (
     Path(os.environ["JOBFORGE_TEST_PG_BIN"]) if "JOBFORGE_TEST_PG_BIN" in os.environ else None
 )
 
-# Where Linux keeps files in memory, and how much room a run must find there.
-MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+# The folder in which Linux keeps files in memory, and the free space that a run needs there.
+MEMORY_FOLDER, FREE_BYTES = Path("/dev/shm"), 4 << 30
 
 _SETTINGS = SETTINGS | {"max_prepared_transactions": "10"}
 
-# A login for each kind of caller, and the group roles that it is in.
+# A login for each kind of caller, with its group roles.
 LOGINS = {
     "client_login": ["jobforge_client"],
     "service_login": ["jobforge_client", "jobforge_service"],
     "worker_login": ["jobforge_worker"],
     "admin_login": ["jobforge_admin"],
     "server_login": ["jobforge_server"],
-    # A test that uses these binds them to tenants.
+    # A test that uses these logins binds them to tenants.
     "bound_client_login": ["jobforge_client"],
     "bound_service_login": ["jobforge_client", "jobforge_service"],
     "bound_worker_login": ["jobforge_worker"],
@@ -57,7 +57,7 @@ Connection = psycopg.Connection[DictRow]
 
 
 class Connect(Protocol):
-    """Opens one more connection to the test's database; without a role, as superuser."""
+    """Opens another connection to the test's database; without a role, as superuser."""
 
     def __call__(self, role: str | None = None, *, autocommit: bool = True) -> Connection: ...
 
@@ -77,13 +77,13 @@ class Database:
         return self.server.url(self.name, user=role)
 
     def dump(self) -> str:
-        """The schema as pg_dump tells it, owners and grants included."""
+        """Return the schema as pg_dump prints it, owners and grants included."""
         text = run_program("pg_dump", "--schema-only", "-d", self.url)
-        # Lines that differ from dump to dump by design.
+        # Leave out lines that differ from dump to dump by design.
         return "\n".join(line for line in text.splitlines() if "restrict " not in line)
 
     def definitions(self) -> set[str]:
-        """The entries of `dump` for schema jobforge, without triggers of the tests.
+        """Return the entries of `dump` for schema jobforge, without triggers of the tests.
 
         Partitions of all days count as one.
         """
@@ -101,7 +101,8 @@ class Database:
 
 
 def _sorted_grants(entry: str) -> str:
-    """The entry with its grants sorted: their order is that in which they were given."""
+    """Return the entry with its grants sorted: pg_dump prints them in the order of their
+    creation."""
     lines = entry.rstrip("-\n").splitlines()
     grants = [line for line in lines if line.startswith(("GRANT ", "REVOKE "))]
     return "\n".join([line for line in lines if line not in grants] + sorted(grants))
@@ -125,7 +126,7 @@ class Clock:
         )
 
     def travel(self, **amount: float) -> None:
-        """`travel(seconds=30)`; any argument of timedelta.
+        """Move the clock, as in `travel(seconds=30)`; any argument of timedelta.
 
         The time of the last reap moves too, as if other workers had reaped all the time.
         """
@@ -137,7 +138,7 @@ class Clock:
         )
 
     def pass_without_reaping(self, **amount: float) -> None:
-        """Travel as through an outage: no worker has called reap_jobs in that time."""
+        """Move the clock as in an outage: no worker has called reap_jobs in that time."""
         self._conn.execute(
             "update public.test_clock set offset_interval = offset_interval + %s",
             [timedelta(**amount)],
@@ -153,21 +154,21 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The folder of a run, known to all its processes."""
+    """The folder of a run, shared by all its processes."""
 
     folder: Path
 
     @classmethod
-    def make(cls) -> "Cluster":
+    def create(cls) -> "Cluster":
         return cls(make_folder("jobforge-tests-"))
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Removes the cluster at the end. The watchdog's stdin closes however this process ends."""
+        """Remove the cluster at the end. The watchdog's stdin closes however this process ends."""
         with subprocess.Popen(
             [sys.executable, __file__, str(self.folder)],
             stdin=subprocess.PIPE,
-            start_new_session=True,  # a Ctrl-C in the terminal is for the run, not for it
+            start_new_session=True,  # a Ctrl-C in the terminal must not reach the watchdog
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         ):
             yield
@@ -176,12 +177,12 @@ class Cluster:
         return Embedded(self.folder / "pg", bin_dir=BINARIES, settings=_SETTINGS)
 
     def start(self) -> PostgresServer:
-        """The running server, with the template database in it."""
+        """Return the running server, with the template database in it."""
         embedded = self.embedded()
         embedded.start()
         server = embedded.running()
         assert server is not None
-        _make_template(server)
+        _create_template(server)
         return server
 
     def remove(self) -> None:
@@ -190,41 +191,45 @@ class Cluster:
 
 
 def make_folder(prefix: str) -> Path:
-    """A folder for data of Postgres that other users can enter: as root we are not who runs it.
+    """Create a folder for data of Postgres that other users can enter: root cannot run Postgres
+    itself.
 
-    In memory if we can: copying a database takes a fifth of the time that it takes on a disk.
+    The folder is in memory if possible: copying a database is five times as fast there.
     """
-    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY if has_room else None))
+    has_room = MEMORY_FOLDER.is_dir() and shutil.disk_usage(MEMORY_FOLDER).free >= FREE_BYTES
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY_FOLDER if has_room else None))
     folder.chmod(0o755)
     return folder
 
 
 # Databases whose tests have ended.
-_left: list[Database] = []
+_unused: list[Database] = []
 
 
 @contextmanager
 def fresh_database(server: PostgresServer, template: str = TEMPLATE) -> Iterator[Database]:
-    """A clone of the template. It is dropped when the next one is made, or else with the server:
-    Postgres sleeps for 100 ms when it is to drop a database while a session there is ending."""
+    """Yield a clone of the template.
+
+    It is dropped when the next clone is created, or with the server: Postgres sleeps for 100 ms
+    when it drops a database while one of its sessions is ending.
+    """
     fresh = Database(f"test_{uuid.uuid4().hex[:16]}", server)
     with psycopg.connect(server.url(), autocommit=True) as admin:
-        # file_copy: half the time of wal_log when nothing is synced.
+        # file_copy takes half the time of wal_log when nothing is synced.
         admin.execute(
             sql.SQL("create database {} template {} strategy file_copy").format(
                 sql.Identifier(fresh.name), sql.Identifier(template)
             )
         )
-        for left in [left for left in _left if left.server == server]:
-            _left.remove(left)
+        for left in [left for left in _unused if left.server == server]:
+            _unused.remove(left)
             admin.execute(
                 sql.SQL("drop database {} with (force)").format(sql.Identifier(left.name))
             )
     try:
         yield fresh
     finally:
-        _left.append(fresh)
+        _unused.append(fresh)
 
 
 def connect_to(url: str, *, autocommit: bool = True) -> Connection:
@@ -232,7 +237,7 @@ def connect_to(url: str, *, autocommit: bool = True) -> Connection:
 
 
 def run_program(program: str, *arguments: str) -> str:
-    """Runs one of Postgres's own programs, and shows what it said when it fails."""
+    """Run one of Postgres's own programs; if it fails, show its error output."""
     command = [str(find_binaries(BINARIES).folder / program), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -244,31 +249,31 @@ def wait_until(
     *,
     within_s: float = 30,
     poll_s: float = 0.005,
-    why: Callable[[], str] = lambda: "the condition did not come true",
+    why: Callable[[], str] = lambda: "the condition did not become true",
 ) -> None:
-    """Returns as soon as the condition holds; fails when it does not in time."""
+    """Return as soon as the condition is true; fail if it is not true in time."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, why()
         time.sleep(poll_s)
 
 
-def _make_template(server: PostgresServer) -> None:
+def _create_template(server: PostgresServer) -> None:
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("select pg_advisory_lock(hashtext(%s))", [TEMPLATE])
         if _exists(admin, "select from pg_database where datname = %s", TEMPLATE):
             return
-        # Under another name until it is complete: a failed migration must not look like a template.
-        admin.execute("drop database if exists template_in_the_making")
-        admin.execute("create database template_in_the_making")
-        with psycopg.connect(server.url("template_in_the_making"), autocommit=True) as conn:
+        # The template gets its name when it is complete: a failed migration must not look like one.
+        admin.execute("drop database if exists unfinished_template")
+        admin.execute("create database unfinished_template")
+        with psycopg.connect(server.url("unfinished_template"), autocommit=True) as conn:
             migrate(conn)
         for login, groups in LOGINS.items():
-            _make_login(admin, login, groups)
-        admin.execute(f"alter database template_in_the_making rename to {TEMPLATE}")
+            _create_login(admin, login, groups)
+        admin.execute(f"alter database unfinished_template rename to {TEMPLATE}")
 
 
-def _make_login(admin: psycopg.Connection[Any], login: str, groups: list[str]) -> None:
+def _create_login(admin: psycopg.Connection[Any], login: str, groups: list[str]) -> None:
     if _exists(admin, "select from pg_roles where rolname = %s", login):
         return
     admin.execute(

@@ -1,4 +1,4 @@
-"""Fixtures for all tests; what they stand on is in cluster.py."""
+"""Fixtures for all tests; cluster.py has the server and the databases behind them."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ CLUSTER = pytest.StashKey[Cluster]()
 
 def pytest_configure(config: pytest.Config) -> None:
     _set_up(config)
-    # Whoever runs the tests may have settings of their own.
+    # The user who runs the tests may have settings of their own.
     os.environ["XDG_CONFIG_HOME"] = str(config.stash[CLUSTER].folder / "config")
 
 
@@ -38,7 +38,7 @@ def _set_up(config: pytest.Config) -> None:
     if worker_input is not None:
         config.stash[CLUSTER] = Cluster(Path(worker_input["cluster"]))
         return
-    config.stash[CLUSTER] = cluster = Cluster.make()
+    config.stash[CLUSTER] = cluster = Cluster.create()
     stack = ExitStack()
     stack.enter_context(cluster.watched())
     config.add_cleanup(stack.close)
@@ -51,23 +51,24 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that other users can enter, unlike tmp_path; its servers are stopped at the end."""
-    made = make_folder("jobforge-folder-")
-    yield made
-    for lock in made.rglob("pg.lock"):
+    """A folder that other users can enter, unlike tmp_path; servers in it are stopped at the
+    end."""
+    created = make_folder("jobforge-folder-")
+    yield created
+    for lock in created.rglob("pg.lock"):
         Embedded(lock.with_name("pg"), bin_dir=BINARIES).stop()
-    shutil.rmtree(made)
+    shutil.rmtree(created)
 
 
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> PostgresServer:
-    """The one Postgres of this run."""
+    """The only Postgres server of this run."""
     return request.config.stash[CLUSTER].start()
 
 
 @pytest.fixture
 def database(server: PostgresServer) -> Iterator[Database]:
-    """A migrated database of the test's own."""
+    """A separate migrated database for the test."""
     with fresh_database(server) as fresh:
         yield fresh
 

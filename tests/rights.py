@@ -1,8 +1,8 @@
-"""Everything in the catalogue that decides who may do what with the schema, for comparisons."""
+"""All entries of the catalog that decide who may do what with the schema, for comparisons."""
 
 from cluster import Connection
 
-# Objects that come and go by the day are compared by the first name of their kind.
+# Daily and monthly objects are compared by the first name of their kind.
 _RIGHTS = r"""
 with objects as (
     select 'schema' as kind, n.nspname::text as name, n.nspowner as owner,
@@ -59,5 +59,6 @@ select concat_ws(' ', 'role', r.rolname, r.rolsuper, r.rolbypassrls, r.rolcanlog
 
 
 def rights(conn: Connection) -> set[str]:
-    """Owners, grants, policies, row security, default privileges, roles: one line each."""
+    """Return owners, grants, policies, row security, default privileges and roles: one line
+    each."""
     return {line for row in conn.execute(_RIGHTS) for line in row.values()}

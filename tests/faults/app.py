@@ -1,7 +1,7 @@
-"""The application whose workers the tests kill: its handlers leave marks (see oracle.py).
+"""The application whose workers the tests kill: its handlers write marks (see oracle.py).
 
 A mark is written before and after the work and every few milliseconds during it, so that the file
-shows which runs were at work at the same time, whatever became of them.
+shows which handlers ran at the same time, whatever the outcome of their attempts.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from jobforge import Context, JobForge, Retry
 jf = JobForge()
 
 _TICK_S = 0.02
-# Kills use attempts up; no job shall be dead because of them.
+# Kills use up attempts; no job may fail permanently because of them.
 _AGAIN = Retry(max_attempts=1000, base=0.05, cap=0.2)
 
 
@@ -32,21 +32,21 @@ def mark(ctx: Context, marks: str, what: str, pid: int | None = None) -> None:
 
 @jf.job(queue="faults", timeout=600, retry=_AGAIN)
 def work(ctx: Context, marks: str, seconds: float, failures: int = 0) -> int:
-    """Works for so long; the first attempts fail, as many as wanted."""
+    """Work for this many seconds; fail the first attempts, up to `failures`."""
     mark(ctx, marks, "enter")
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(min(_TICK_S, seconds))
         mark(ctx, marks, "tick")
     if ctx.attempt <= failures:
-        raise RuntimeError("as it was told to")
+        raise RuntimeError("as requested")
     mark(ctx, marks, "exit")
     return ctx.attempt
 
 
 @jf.job(queue="faults", timeout=600, retry=_AGAIN)
 def hold(ctx: Context, marks: str, gate: str) -> int:
-    """Works until a file appears."""
+    """Work until a file appears."""
     mark(ctx, marks, "enter")
     while not Path(gate).exists():
         time.sleep(_TICK_S)
@@ -56,8 +56,8 @@ def hold(ctx: Context, marks: str, gate: str) -> int:
 
 
 @jf.job(queue="faults", timeout=600, retry=_AGAIN)
-def brood(ctx: Context, marks: str, gate: str) -> int:
-    """As `hold`, with a process of its own that left the session."""
+def hold_with_child(ctx: Context, marks: str, gate: str) -> int:
+    """Work as `hold` does, with a child process that has left the session."""
     mark(ctx, marks, "enter")
     with subprocess.Popen(["/bin/sleep", "100"], start_new_session=True) as stray:
         mark(ctx, marks, "spawn", stray.pid)
@@ -70,13 +70,13 @@ def brood(ctx: Context, marks: str, gate: str) -> int:
 
 @jf.job(queue="faults", timeout=600, retry=_AGAIN, isolation="inline")
 async def light(ctx: Context, marks: str, seconds: float, failures: int = 0) -> int:
-    """As `work`, in the worker's loop."""
+    """Work as `work` does, in the worker's event loop."""
     mark(ctx, marks, "enter")
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         await asyncio.sleep(min(_TICK_S, seconds))
         mark(ctx, marks, "tick")
     if ctx.attempt <= failures:
-        raise RuntimeError("as it was told to")
+        raise RuntimeError("as requested")
     mark(ctx, marks, "exit")
     return ctx.attempt

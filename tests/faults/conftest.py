@@ -1,4 +1,4 @@
-"""Fixtures for tests with faults, and where in a run of all tests they come."""
+"""Fixtures for fault tests, and their position in a run of all tests."""
 
 import json
 import sys
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from cluster import Database
-from faults.scenario import SEED, Trial
+from faults.scenario import SEED, Scenario
 
 FIGURES = "faults"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They take long, so they are spread: one worker of a parallel run would get them all."""
-    slow = [item for item in items if "trial" in getattr(item, "fixturenames", ())]
+    """Spread the slow fault tests: otherwise one worker of a parallel run would get them all."""
+    slow = [item for item in items if "scenario" in getattr(item, "fixturenames", ())]
     quick = [item for item in items if item not in slow]
     every = max(1, len(quick) // max(1, len(slow)))
     spread: list[pytest.Item] = []
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What the runs have seen, also those in other processes."""
+    """Print the figures of all fault tests, including those in other processes."""
     for report in chain(*terminalreporter.stats.values()):
         if getattr(report, "when", None) == "teardown":
             figures = dict(report.user_properties).get(FIGURES)
@@ -36,16 +36,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture
-def trial(database: Database, folder: Path) -> Iterator[Trial]:
-    """A run on the server that all tests share."""
-    made = Trial(database, folder)
-    yield made
-    made.close()
+def scenario(database: Database, folder: Path) -> Iterator[Scenario]:
+    """A scenario on the server that all tests share."""
+    created = Scenario(database, folder)
+    yield created
+    created.close()
 
 
 @pytest.fixture
 def figures(record_property: Any) -> Iterator[dict[str, object]]:
-    """What a run counts; shown with its seed by `make faults`, and when the test fails."""
+    """The figures of a test; printed with the seed by `make faults`, and when the test fails."""
     counted: dict[str, object] = {"seed": SEED}
     yield counted
     text = json.dumps(counted, default=str)

@@ -1,4 +1,4 @@
-"""A Postgres of a test's own, which may be crashed and started again."""
+"""A separate Postgres server for a test that crashes and restarts it."""
 
 import os
 import signal
@@ -13,26 +13,29 @@ from jobforge.testing.cluster import SETTINGS
 
 NAME = "faults"
 
-# A commit is written before it is acknowledged. That is enough for crashes of the server; only one
-# of the machine needs it synced to the disk as well, which costs the most.
+# A commit is written before it is acknowledged. That suffices for crashes of the server; only a
+# crash of the machine would require syncing to disk, which is the slowest part.
 SYNCED = "on" if IS_LONG else "off"
 DURABLE = {**SETTINGS, "synchronous_commit": "on", "fsync": SYNCED, "full_page_writes": SYNCED}
 
 
-class MortalCluster(Cluster):
-    """One database in a server that dies and comes back."""
+class CrashableCluster(Cluster):
+    """One database in a server that is crashed and restarted."""
 
     def embedded(self) -> Embedded:
         return Embedded(self.folder / "pg", bin_dir=BINARIES, settings=DURABLE)
 
-    def give_birth(self) -> Database:
+    def create_database(self) -> Database:
         server = self.start()
         with psycopg.connect(server.url(), autocommit=True) as admin:
             admin.execute(f"create database {NAME} template {TEMPLATE}")
         return Database(NAME, server)
 
     def crash(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """SIGQUIT is Postgres's immediate shutdown: no checkpoint, no farewell to clients."""
+        """Kill the server.
+
+        SIGQUIT is Postgres's immediate shutdown: no checkpoint, no message to clients.
+        """
         server = self.embedded().running()
         assert server is not None, "the server is already down"
         before = now()
@@ -40,11 +43,12 @@ class MortalCluster(Cluster):
         wait_until(lambda: not is_process_of(server.pid, before))
 
     def restart(self) -> None:
-        """Postgres recovers from its log before this returns."""
+        """Start the server; Postgres recovers from its log before this returns."""
         self.embedded().start()
 
     def check_intact(self) -> None:
-        """I26: every page can be read; where amcheck is there, every index fits its table too."""
+        """Check I26: every page can be read, and with amcheck installed, every index matches its
+        table."""
         server = self.embedded().running()
         assert server is not None
         run_program("pg_dump", "-d", server.url(NAME))

@@ -1,7 +1,7 @@
-"""What must be true after a run, whatever happened in it: I1 to I12 and I23 of docs/reliability.md.
+"""The invariants of a run with any faults: I1 to I12 and I23 of docs/reliability.md.
 
-The engine's tables are compared with the oracle, which the engine does not know, and with the
-ledger, which a trigger wrote. Each rule returns what breaks it.
+The engine's tables are compared with the oracle, which is independent of the engine, and with the
+ledger, which a trigger wrote. Each rule returns its violations.
 """
 
 from collections import Counter
@@ -11,22 +11,22 @@ from itertools import pairwise
 from uuid import UUID
 
 from cluster import Connection
-from faults.oracle import Oracle, Run
+from faults.oracle import HandlerRun, Oracle
 from sql.ledger import Ledger
 
-# A lease of a job.
+# A job ID and a lease.
 Lease = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that is known after a run."""
+    """All records of a run, read after it."""
 
     acknowledged: frozenset[UUID]
     states: Mapping[UUID, str]
     outcomes: Mapping[Lease, str]  # of attempts
-    granted: frozenset[Lease]  # by the ledger
-    runs: Mapping[Lease, Run]
+    granted: frozenset[Lease]  # according to the ledger
+    runs: Mapping[Lease, HandlerRun]
 
     @classmethod
     def gather(cls, conn: Connection, oracle: Oracle) -> "Evidence":
@@ -48,7 +48,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two leases of one job were at work at once."""
+    """Two leases of one job whose handlers ran at the same time."""
 
     job: UUID
     earlier: int
@@ -57,7 +57,10 @@ class Overlap:
 
 
 def check(conn: Connection, oracle: Oracle, ledger: Ledger, *, claims_vanish: bool = False) -> None:
-    """Fails with what breaks a rule. `claims_vanish`: a server crash may forget the last claims."""
+    """Fail with the violations of all rules.
+
+    `claims_vanish`: a server crash may have lost the last claims.
+    """
     ledger.check()
     evidence = Evidence.gather(conn, oracle)
     rules = [*_RULES, *([] if claims_vanish else _RULES_WITHOUT_SERVER_CRASHES)]
@@ -66,7 +69,8 @@ def check(conn: Connection, oracle: Oracle, ledger: Ledger, *, claims_vanish: bo
 
 
 def overlaps(evidence: Evidence) -> list[Overlap]:
-    """Where an earlier lease's handler lived on after a later one's had begun."""
+    """Return where the handler of an earlier lease still ran after that of a later one had
+    started."""
     found = []
     for (job, earlier), (same, later) in pairwise(sorted(evidence.runs)):
         seconds = evidence.runs[job, earlier].last_seen - evidence.runs[same, later].entered
@@ -80,12 +84,12 @@ def i1_no_acknowledged_job_is_lost(evidence: Evidence) -> list[UUID]:
 
 
 def i2_no_job_is_invented(evidence: Evidence) -> list[UUID]:
-    """Producers repeat until they are answered, so every job is acknowledged in the end."""
+    """Producers repeat until they get a response, so every job is acknowledged in the end."""
     return sorted(set(evidence.states) - evidence.acknowledged)
 
 
 def i3_every_job_has_succeeded(evidence: Evidence) -> list[tuple[UUID, str]]:
-    """Jobs of these runs fail a few times, never for good."""
+    """Jobs of these runs fail a few times, but never permanently."""
     return [(job, state) for job, state in evidence.states.items() if state != "succeeded"]
 
 
@@ -96,9 +100,9 @@ def i5_every_job_has_one_success(evidence: Evidence) -> list[UUID]:
     return [job for job in evidence.states if successes[job] != 1]
 
 
-def i6_a_success_was_lived_to_its_end(evidence: Evidence) -> list[Lease]:
+def i6_the_handler_of_a_success_has_finished(evidence: Evidence) -> list[Lease]:
     recorded = {lease for lease, outcome in evidence.outcomes.items() if outcome == "succeeded"}
-    return sorted(recorded - {lease for lease, run in evidence.runs.items() if run.came_to_its_end})
+    return sorted(recorded - {lease for lease, run in evidence.runs.items() if run.has_finished})
 
 
 def i7_later_handlers_have_greater_leases(evidence: Evidence) -> list[Lease]:
@@ -113,7 +117,9 @@ def i10_handlers_ran_under_granted_leases_only(evidence: Evidence) -> list[Lease
     return sorted(set(evidence.runs) - evidence.granted)
 
 
-def i12_two_handlers_of_a_job_meet_only_when_a_lease_was_lost(evidence: Evidence) -> list[Overlap]:
+def i12_two_handlers_of_a_job_overlap_only_when_a_lease_was_lost(
+    evidence: Evidence,
+) -> list[Overlap]:
     return [
         overlap
         for overlap in overlaps(evidence)
@@ -121,7 +127,7 @@ def i12_two_handlers_of_a_job_meet_only_when_a_lease_was_lost(evidence: Evidence
     ]
 
 
-# What it returns breaks it.
+# Returns the violations.
 Rule = Callable[[Evidence], Sequence[object]]
 
 _RULES: tuple[Rule, ...] = (
@@ -129,11 +135,11 @@ _RULES: tuple[Rule, ...] = (
     i2_no_job_is_invented,
     i3_every_job_has_succeeded,
     i5_every_job_has_one_success,
-    i6_a_success_was_lived_to_its_end,
+    i6_the_handler_of_a_success_has_finished,
     i7_later_handlers_have_greater_leases,
 )
-# A claim that the server forgot in a crash is on no record, and its job may start again at once.
+# A claim that the server lost in a crash is not recorded, and its job may start again at once.
 _RULES_WITHOUT_SERVER_CRASHES: tuple[Rule, ...] = (
     i10_handlers_ran_under_granted_leases_only,
-    i12_two_handlers_of_a_job_meet_only_when_a_lease_was_lost,
+    i12_two_handlers_of_a_job_overlap_only_when_a_lease_was_lost,
 )

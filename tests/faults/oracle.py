@@ -1,8 +1,8 @@
-"""What really happened in a run, as told by those who did it and not by the engine.
+"""What really happened in a run, recorded by producers and handlers independently of the engine.
 
-Producers append every acknowledged job to a file and sync it before they go on. Handlers append
-marks to another: that they entered, that they live, that they came to their end. A single write to
-a file opened for appending is not torn, and outlives its writer.
+Producers append every acknowledged job to a file and sync it before they continue. Handlers append
+marks to another file: that they started, that they are running, that they finished. A single write
+to a file opened for appending is not torn, and survives the death of its writer.
 """
 
 import os
@@ -16,7 +16,7 @@ from uuid import UUID
 
 
 class Mark(NamedTuple):
-    """One line of a handler. `at` is in seconds since the machine started."""
+    """One mark of a handler. `at` is in seconds since the machine started."""
 
     job: UUID
     lease: int
@@ -26,13 +26,13 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
-    """One lease of a job as its handler lived it."""
+class HandlerRun:
+    """The run of one lease of a job, as its handler recorded it."""
 
     entered: float
     last_seen: float
     pids: set[int] = field(default_factory=set)
-    came_to_its_end: bool = False
+    has_finished: bool = False
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Oracle:
     folder: Path
     _read_to: int = 0
     _marks: list[Mark] = field(default_factory=list)
-    _runs: dict[tuple[UUID, int], Run] = field(default_factory=dict)
+    _runs: dict[tuple[UUID, int], HandlerRun] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -63,11 +63,11 @@ class Oracle:
         return {UUID(line) for line in self.acks_file.read_text().splitlines()}
 
     def marks(self) -> list[Mark]:
-        """All so far but ticks, in the order in which they were written."""
+        """Return all marks so far except ticks, in the order in which they were written."""
         self._read()
         return self._marks
 
-    def runs(self) -> dict[tuple[UUID, int], Run]:
+    def runs(self) -> dict[tuple[UUID, int], HandlerRun]:
         self._read()
         return self._runs
 
@@ -76,7 +76,7 @@ class Oracle:
         return self._counts[what]
 
     def survivors(self) -> set[int]:
-        """Processes of handlers that are still there."""
+        """Return the processes of handlers that still exist."""
         seen = {mark.pid: mark.at for mark in self.marks()}
         return {pid for pid, at in seen.items() if is_process_of(pid, at)}
 
@@ -88,20 +88,21 @@ class Oracle:
             whole, newline, _ = file.read().rpartition(b"\n")
         self._read_to += len(whole + newline)
         for line in whole.decode().splitlines():
-            self._add(_parsed(line))
+            self._add(_parse(line))
 
     def _add(self, mark: Mark) -> None:
-        run = self._runs.setdefault((mark.job, mark.lease), Run(mark.at, mark.at))
+        run = self._runs.setdefault((mark.job, mark.lease), HandlerRun(mark.at, mark.at))
         run.last_seen = max(run.last_seen, mark.at)
         run.pids.add(mark.pid)
-        run.came_to_its_end |= mark.what == "exit"
+        run.has_finished |= mark.what == "exit"
         self._counts[mark.what] += 1
         if mark.what != "tick":  # there are too many to keep
             self._marks.append(mark)
 
 
 def is_process_of(pid: int, at: float) -> bool:
-    """Whether the process that had this number at that time lives; the number may be another's."""
+    """Return whether the process with this PID at that time still runs; the PID may have been
+    reused."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -111,10 +112,10 @@ def is_process_of(pid: int, at: float) -> bool:
 
 
 def now() -> float:
-    """The clock of the marks; it also runs while the machine sleeps, and nobody sets it."""
+    """Return the clock of the marks; it also runs while the machine sleeps, and is never set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _parsed(line: str) -> Mark:
+def _parse(line: str) -> Mark:
     job, lease, what, pid, at = line.split()
     return Mark(UUID(job), int(lease), what, int(pid), float(at))

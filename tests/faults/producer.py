@@ -1,4 +1,4 @@
-"""An application that enqueues, and does not give up on a job before it has been acknowledged."""
+"""An application that enqueues jobs, and repeats each enqueue until it is acknowledged."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from jobforge.types.jobs import Enqueued, EnqueueStatus, JobRequest
 
 TENANTS = [UUID(f"aaaaaaaa-0000-4000-8000-00000000000{n}") for n in range(3)]
 
-# How long one that was turned away waits, and how long there is between two batches.
+# The pause after a refused enqueue, and the pause between two batches.
 _PAUSE_S = 0.05
 _PACE_S = 0.02
 _GIVE_UP_S = 60.0
@@ -24,7 +24,7 @@ _GIVE_UP_S = 60.0
 
 @dataclass(slots=True)
 class Producer:
-    """Every job has a key, so that a doubtful enqueue can be repeated."""
+    """Enqueues jobs. Each has a key, so that an enqueue with an unknown result can be repeated."""
 
     url: str
     oracle: Oracle
@@ -46,7 +46,7 @@ class Producer:
         self._over.set()
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[UUID]:
-        """Returns when they are acknowledged, and the oracle knows."""
+        """Return when the jobs are acknowledged and the oracle has recorded them."""
         self._batches += 1
         tenant = TENANTS[self._batches % len(TENANTS)]
         keyed = [job._replace(key=f"{self._batches}-{number}") for number, job in enumerate(jobs)]
@@ -56,7 +56,7 @@ class Producer:
         return [answer.job_id for answer in answers]
 
     def keep_enqueuing(self, batch: Callable[[], Sequence[JobRequest]]) -> None:
-        """Until it is stopped; for a thread of its own."""
+        """Enqueue until `stop` is called; to be run in a separate thread."""
         while not self._over.wait(_PACE_S):
             if jobs := batch():
                 self.enqueue(jobs)

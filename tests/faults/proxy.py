@@ -1,8 +1,8 @@
-"""A proxy before Postgres that spoils connections in ways which a network can.
+"""A proxy in front of Postgres that disturbs connections in the ways that a network can.
 
-It reads enough of the protocol to lose the reply to a chosen statement *after* the server has
-committed it: whoever sent it then cannot know. It can also lose a statement before the server has
-seen it, delay everything, stall, and reset. It runs in a thread of its own.
+It parses enough of the protocol to drop the reply to a chosen statement *after* the server has
+committed it, so that the sender cannot know the result. It can also drop a statement before the
+server receives it, delay everything, stall, and reset. It runs in a separate thread.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Self
 
 from cluster import Database
 
-# Untyped first messages of a client: wishes for encryption, which we decline.
+# Untyped first messages of a client: requests for encryption, which the proxy declines.
 _ENCRYPTION_REQUESTS = {80877103, 80877104}
 _QUERY, _PARSE, _BIND, _SYNC = b"Q", b"P", b"B", b"S"
 _READY, _ERROR = b"Z", b"E"
@@ -28,13 +28,13 @@ _READY, _ERROR = b"Z", b"E"
 class Loss(StrEnum):
     """What is lost before the connection is reset."""
 
-    REQUEST = "request"  # the server never sees the statement
-    REPLY = "reply"  # the server has done it, and nobody hears so
+    REQUEST = "request"  # the server never receives the statement
+    REPLY = "reply"  # the server has executed it, and the client gets no reply
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Statements with `statement` in their text lose their request or reply, by chance."""
+    """Drops the request or reply of statements that contain `statement`, with this probability."""
 
     statement: str
     loss: Loss = Loss.REPLY
@@ -50,7 +50,7 @@ class Proxy:
         self.cuts: tuple[Cut, ...] = ()
         self._database = database
         self._chance = random.Random(seed)  # noqa: S311 - a seed
-        self._links: set[_Link] = set()
+        self._connections: set[_ProxiedConnection] = set()
         self._port = 0
         self._ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=[self._serve()], daemon=True)
@@ -68,12 +68,12 @@ class Proxy:
         return f"postgresql://{login}@127.0.0.1:{self._port}/{self._database.name}"
 
     def reset(self) -> None:
-        """Ends every connection as if the peer had vanished and come back."""
+        """End every connection as if the peer had crashed and restarted."""
         self._do(self._reset)
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
-        """Within it nothing moves, and connections stay open."""
+        """Within the block nothing is forwarded, and connections stay open."""
         self._do(self._flowing.clear)
         try:
             yield
@@ -81,11 +81,11 @@ class Proxy:
             self._do(self._flowing.set)
 
     def count(self, statement: str, loss: Loss = Loss.REPLY) -> int:
-        """How many times a cut has struck."""
+        """Return how many times a cut was made."""
         return self.seen[statement, loss]
 
     def _do(self, act: Callable[[], None]) -> None:
-        """In the proxy's thread, and done when this returns."""
+        """Run the function in the proxy's thread, and wait for it."""
 
         async def doing() -> None:
             act()
@@ -102,7 +102,7 @@ class Proxy:
         self._ready.set()
         await self._over.wait()
         listening.close()
-        while self._links:
+        while self._connections:
             self._reset()
             await asyncio.sleep(0)
 
@@ -111,18 +111,18 @@ class Proxy:
         path = server.socket_dir / f".s.PGSQL.{server.port}"
         try:
             upstream = await asyncio.open_unix_connection(path)
-        except OSError:  # Postgres is down
+        except OSError:  # Postgres is not running
             _abort(writer)
             return
-        link = _Link(self, (reader, writer), upstream)
-        self._links.add(link)
+        link = _ProxiedConnection(self, (reader, writer), upstream)
+        self._connections.add(link)
         try:
             await link.run()
         finally:
-            self._links.discard(link)
+            self._connections.discard(link)
 
     def _reset(self) -> None:
-        for link in tuple(self._links):
+        for link in tuple(self._connections):
             link.reset()
 
     async def pass_time(self) -> None:
@@ -141,14 +141,14 @@ _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(eq=False, slots=True)
-class _Link:
-    """One client's connection, and the one to the server that belongs to it."""
+class _ProxiedConnection:
+    """A client's connection, and the proxy's connection to the server for it."""
 
     proxy: Proxy
     client: _Stream
     server: _Stream
     statements: dict[bytes, str] = field(default_factory=dict)
-    # One entry for each ReadyForQuery that the server owes; the first ends the start-up.
+    # One entry for each ReadyForQuery that the server has yet to send; the first ends the start-up.
     owed: deque[Cut | None] = field(default_factory=lambda: deque([None]))
 
     async def run(self) -> None:
@@ -167,17 +167,17 @@ class _Link:
             await self._pump_statements()
 
     async def _pump_statements(self) -> None:
-        doomed: Cut | None = None
+        cut: Cut | None = None
         while True:
             kind, message = await _read_message(self.client[0])
             await self.proxy.pass_time()
-            doomed = doomed or self._doom(kind, message[5:])
-            if doomed and doomed.loss is Loss.REQUEST:
-                self.proxy.seen[doomed.statement, doomed.loss] += 1
+            cut = cut or self._choose_cut(kind, message[5:])
+            if cut and cut.loss is Loss.REQUEST:
+                self.proxy.seen[cut.statement, cut.loss] += 1
                 return
             if kind in {_QUERY, _SYNC}:
-                self.owed.append(doomed)
-                doomed = None
+                self.owed.append(cut)
+                cut = None
             self.server[1].write(message)
 
     async def _start_up(self) -> None:
@@ -190,7 +190,7 @@ class _Link:
                 return
             writer.write(b"N")
 
-    def _doom(self, kind: bytes, body: bytes) -> Cut | None:
+    def _choose_cut(self, kind: bytes, body: bytes) -> Cut | None:
         match kind:
             case b"Q":
                 return self.proxy.cut_for(body.decode(errors="replace"))
@@ -234,7 +234,7 @@ async def _read_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 def _abort(writer: asyncio.StreamWriter) -> None:
     connection = writer.get_extra_info("socket")
     if connection is not None and connection.fileno() != -1:
-        # Linger 0: the peer is told by a reset, and what was not sent is lost.
+        # Linger 0: the peer gets a reset, and unsent data is lost.
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -1,4 +1,5 @@
-"""One run: a database with a ledger, an oracle beside it, and how the run is brought to its end."""
+"""A fault scenario: a database with a ledger, the oracle, and the steps that finish and check a
+run."""
 
 import os
 import random
@@ -14,7 +15,7 @@ from faults import invariants
 from faults.invariants import Evidence, Lease
 from faults.oracle import Oracle
 from faults.producer import Producer
-from faults.workers import Crew, Worker
+from faults.workers import Worker, WorkerGroup
 from sql.ledger import Ledger
 
 from jobforge.types.jobs import JobRequest
@@ -24,13 +25,14 @@ IS_LONG = "JOBFORGE_LONG" in os.environ
 
 
 def times(short: int, long: int) -> int:
-    """How often a fault is made: in every run of the tests, and in `make faults`."""
+    """Return how often to cause a fault: `short` in every run of the tests, `long` in `make
+    faults`."""
     return long if IS_LONG else short
 
 
 @dataclass(slots=True)
-class Trial:
-    """What a fault test works with. Made in a fresh database, before any worker."""
+class Scenario:
+    """The tools of a fault test, created in a fresh database before any worker."""
 
     database: Database
     folder: Path
@@ -46,7 +48,7 @@ class Trial:
 
     @property
     def conn(self) -> Connection:
-        """The superuser's; opened anew after a crash of the server."""
+        """The superuser's connection; reopened after a crash of the server."""
         if self._conn is None or self._conn.broken:
             self._conn = connect_to(self.database.url)
             self.ledger = _InstalledLedger(self._conn)
@@ -56,9 +58,9 @@ class Trial:
         if self._conn is not None:
             self._conn.close()
 
-    def crew(self, url: str | None = None, **settings: Any) -> Crew:
-        """Settings are those of Crew."""
-        return Crew(url or self.database.url_as("worker_login"), self.folder, **settings)
+    def worker_group(self, url: str | None = None, **settings: Any) -> WorkerGroup:
+        """Return a group of workers with these settings of WorkerGroup."""
+        return WorkerGroup(url or self.database.url_as("worker_login"), self.folder, **settings)
 
     def producer(self, url: str | None = None) -> Producer:
         return Producer(url or self.database.url_as("service_login"), self.oracle)
@@ -66,18 +68,18 @@ class Trial:
     def request(self, definition: str = "work", **arguments: Any) -> JobRequest:
         return JobRequest(definition, {"marks": str(self.oracle.marks_file), **arguments})
 
-    def some_job(self, chance: random.Random) -> JobRequest:
-        """Short, isolated or inline; some fail once or twice before they succeed."""
+    def random_job(self, chance: random.Random) -> JobRequest:
+        """Return a short job, isolated or inline; some fail once or twice before they succeed."""
         definition = chance.choice(["work", "work", "light"])
         failures = chance.choice([0, 0, 0, 0, 1, 2])
         return self.request(definition, seconds=chance.uniform(0.0, 0.4), failures=failures)
 
     def gate(self, name: str = "gate") -> Path:
-        """Jobs that hold wait for this file to exist."""
+        """Return the file that `hold` jobs wait for."""
         return self.folder / name
 
     def values(self, query: str, *arguments: object) -> list[Any]:
-        """The first column; nothing while the server is down."""
+        """Return the first column, or nothing while the server is down."""
         try:
             rows = self.conn.execute(query.encode(), arguments).fetchall()
         except psycopg.OperationalError:
@@ -89,18 +91,18 @@ class Trial:
         return value
 
     def id_of(self, worker: Worker) -> UUID | None:
-        """The identity under which a process has registered; none so far."""
+        """Return the ID under which a process has registered, or None if it has not."""
         query = "select id from jobforge.workers where pid = %s order by started_at desc limit 1"
         found = self.value(query, worker.pid)
         assert found is None or isinstance(found, UUID)
         return found
 
-    def has_come_to(self, ends: int) -> bool:
-        """Whether so many handlers have come to their end."""
+    def has_finished(self, ends: int) -> bool:
+        """Return whether at least this many handlers have finished."""
         return self.oracle.count("exit") >= ends
 
     def leases_of(self, job: UUID) -> list[int]:
-        """Those under which a handler has entered, in the order of time."""
+        """Return the leases under which a handler of the job has started, in order of time."""
         marks = self.oracle.marks()
         return [mark.lease for mark in marks if mark.job == job and mark.what == "enter"]
 
@@ -110,14 +112,14 @@ class Trial:
     def wait_until_busy(self, worker: Worker) -> None:
         wait_until(lambda: bool(_alive(worker) and self.running_on(worker)))
 
-    def pick_busy(self, crew: Crew, chance: random.Random) -> Worker:
-        """One of the workers that hold a lease, as soon as there are any."""
-        wait_until(lambda: any(map(self.running_on, crew.members)))
-        busy = [worker for worker in crew.members if self.running_on(worker)]
-        return chance.choice(busy or crew.members)
+    def pick_busy(self, group: WorkerGroup, chance: random.Random) -> Worker:
+        """Return one of the workers with a running job, as soon as there is one."""
+        wait_until(lambda: any(map(self.running_on, group.members)))
+        busy = [worker for worker in group.members if self.running_on(worker)]
+        return chance.choice(busy or group.members)
 
     def running_on(self, worker: Worker) -> list[UUID]:
-        """The jobs whose leases a worker holds, alive or not."""
+        """Return the jobs whose leases a worker holds, whether it is alive or not."""
         return self.held_by(self.id_of(worker))
 
     def held_by(self, worker_id: UUID | None) -> list[UUID]:
@@ -137,7 +139,7 @@ class Trial:
         return int(self.value(query, state) or 0)
 
     def unfinished(self) -> int | None:
-        """None while the server is down."""
+        """Return the number of unfinished jobs, or None while the server is down."""
         found = self.value("select count(*) from jobforge.jobs")
         return None if found is None else int(found)
 
@@ -148,23 +150,23 @@ class Trial:
         return {row["outcome"]: row["n"] for row in rows}
 
     def ends(self) -> dict[Lease, float]:
-        """When each lease ended, by the database."""
+        """Return when each lease ended, according to the database."""
         rows = self.conn.execute("select job_id, lease, ended_at from jobforge.all_attempts")
         return {(row["job_id"], row["lease"]): row["ended_at"].timestamp() for row in rows}
 
-    def finish(self, crew: Crew, *, within_s: float = 60) -> None:
-        """I3: all jobs come to their end in time, and the workers then end in peace."""
-        wait_within(within_s, lambda: self.unfinished() == 0, self._what_is_left)
-        self.wait_until_ready(*crew.members)  # a process that only starts dies of a signal
-        crew.drain()
+    def finish(self, group: WorkerGroup, *, within_s: float = 60) -> None:
+        """Check I3: all jobs finish in time, and the workers then drain without errors."""
+        wait_within(within_s, lambda: self.unfinished() == 0, self._describe_unfinished)
+        self.wait_until_ready(*group.members)  # SIGTERM kills a starting process
+        group.drain()
         wait_until(lambda: not self.oracle.survivors())  # I23
 
     def check(self, *, claims_vanish: bool = False) -> Evidence:
-        """All invariants; returns what the run has left behind."""
+        """Check all invariants; return the records of the run."""
         invariants.check(self.conn, self.oracle, self.ledger, claims_vanish=claims_vanish)
         return Evidence.gather(self.conn, self.oracle)
 
-    def _what_is_left(self) -> str:
+    def _describe_unfinished(self) -> str:
         left = self.conn.execute(
             "select id, state, attempt, run_at, lease_expires_at, worker_id, error"
             "  from jobforge.jobs limit 5"
@@ -175,14 +177,14 @@ class Trial:
 
 
 class _InstalledLedger(Ledger):
-    """The ledger of a database that has one, over a new connection."""
+    """The ledger of a database that already has one, over a new connection."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
 
 def spread_of(seconds: Iterable[float]) -> dict[str, float]:
-    """The middle, the 99th part of a hundred and the end, for a report."""
+    """Return the median, the 99th percentile and the maximum, for a report."""
     ordered = sorted(seconds)
     if not ordered:
         return {}
@@ -191,10 +193,10 @@ def spread_of(seconds: Iterable[float]) -> dict[str, float]:
 
 
 def wait_within(seconds: float, condition: Callable[[], bool], why: Callable[[], str]) -> None:
-    """As wait_until, with a time of its own, for ends that take a while to come."""
+    """Wait like wait_until, with an explicit timeout, for conditions that take a while."""
     wait_until(condition, within_s=seconds, poll_s=0.02, why=why)
 
 
 def _alive(worker: Worker) -> bool:
-    assert worker.is_alive, worker.last_words()
+    assert worker.is_alive, worker.log_tail()
     return True

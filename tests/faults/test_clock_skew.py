@@ -1,11 +1,11 @@
-"""F12: workers whose clocks are wrong. Leases are the database's affair, so nothing happens."""
+"""F12: workers whose clocks are wrong. The database alone decides about leases, so none is lost."""
 
 import random
 from pathlib import Path
 
 import pytest
 from cluster import wait_until
-from faults.scenario import SEED, Trial, times
+from faults.scenario import SEED, Scenario, times
 
 LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")]
 SKEWS = ["+15m", "-15m", "+1d", "-1d"]
@@ -29,25 +29,28 @@ pytestmark = [
 
 
 def test_workers_with_wrong_clocks_neither_lose_nor_steal_leases(
-    trial: Trial, figures: dict[str, object]
+    scenario: Scenario, figures: dict[str, object]
 ) -> None:
-    """All slots of all of them are held for longer than a lease, then there is other work."""
+    """All slots of all workers are in use for longer than a lease, then there is other work."""
     chance = random.Random(SEED)  # noqa: S311 - a seed
-    with trial.crew(lease_s=LEASE_S, heartbeat_s=0.5) as crew, trial.producer() as producer:
-        site = _fixed_site(trial.folder)
-        workers = [crew.start(PYTHONPATH=str(site), **_skewed(skew)) for skew in SKEWS]
-        trial.wait_until_ready(*workers)
-        held = len(SKEWS) * crew.slots
-        producer.enqueue([trial.request("hold", gate=str(trial.gate()))] * held)
-        wait_until(lambda: trial.value(_OUTLIVED_THEIR_LEASE, LEASE_S) == held)
-        trial.gate().touch()
-        producer.enqueue([trial.some_job(chance) for _ in range(JOBS)])
-        trial.finish(crew, within_s=times(60, 600))
-    evidence = trial.check()
+    with (
+        scenario.worker_group(lease_s=LEASE_S, heartbeat_s=0.5) as group,
+        scenario.producer() as producer,
+    ):
+        site = _patched_site(scenario.folder)
+        workers = [group.start(PYTHONPATH=str(site), **_skewed(skew)) for skew in SKEWS]
+        scenario.wait_until_ready(*workers)
+        held = len(SKEWS) * group.slots
+        producer.enqueue([scenario.request("hold", gate=str(scenario.gate()))] * held)
+        wait_until(lambda: scenario.value(_OUTLIVED_THEIR_LEASE, LEASE_S) == held)
+        scenario.gate().touch()
+        producer.enqueue([scenario.random_job(chance) for _ in range(JOBS)])
+        scenario.finish(group, within_s=times(60, 600))
+    evidence = scenario.check()
 
-    figures |= {"jobs": len(evidence.states), "skews": SKEWS, "outcomes": trial.outcomes()}
-    assert set(trial.outcomes()) == {"succeeded", "failed"}
-    assert trial.values(_ENDED_AT_ANOTHER_TIME) == []
+    figures |= {"jobs": len(evidence.states), "skews": SKEWS, "outcomes": scenario.outcomes()}
+    assert set(scenario.outcomes()) == {"succeeded", "failed"}
+    assert scenario.values(_ENDED_AT_ANOTHER_TIME) == []
 
 
 def _skewed(skew: str) -> dict[str, str]:
@@ -58,8 +61,9 @@ def _skewed(skew: str) -> dict[str, str]:
     }
 
 
-def _fixed_site(folder: Path) -> Path:
-    """A folder for PYTHONPATH: libfaketime breaks the system call under time.sleep."""
+def _patched_site(folder: Path) -> Path:
+    """Return a folder for PYTHONPATH with a patch: libfaketime breaks the system call of
+    time.sleep."""
     site = folder / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(

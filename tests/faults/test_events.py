@@ -19,9 +19,9 @@ from cluster import Connection, Database, connect_to, wait_until
 from faults.scenario import SEED, times
 
 KILLS = times(6, 100)
-EVENTS_PER_KILL = 60  # at most; so that they die at all points of their work
+EVENTS_PER_KILL = 60  # at most, so that they die at all points of their work
 BACKLOG = 100
-CREW = 3
+PROCESSES = 3
 
 pytestmark = pytest.mark.timeout(times(120, 3600))
 
@@ -29,7 +29,7 @@ Process = subprocess.Popen[bytes]
 
 
 class Schedulers:
-    """Processes of `jobforge scheduler`; none outlives the test."""
+    """Processes of `jobforge scheduler`; none survives the test."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
@@ -60,17 +60,17 @@ class Schedulers:
 
 @pytest.fixture
 def schedulers(database: Database, folder: Path) -> Iterator[Schedulers]:
-    made = Schedulers(database.url_as("worker_login"), folder)
-    yield made
-    made.kill_all()
+    created = Schedulers(database.url_as("worker_login"), folder)
+    yield created
+    created.kill_all()
 
 
 class Application:
-    """Emits events in transactions of a few, of which some are rolled back, until it is stopped."""
+    """Emits events in small transactions, some of which are rolled back, until it is stopped."""
 
     def __init__(self, url: str, tenant: UUID) -> None:
         self.committed: set[UUID] = set()
-        self.undone: set[UUID] = set()
+        self.rolled_back: set[UUID] = set()
         self._url = url
         self._tenant = tenant
         self._chance = random.Random(SEED)  # noqa: S311 - a seed
@@ -87,16 +87,16 @@ class Application:
             emitting.result()
 
     def _run(self) -> None:
-        with connect_to(self._url) as conn, connect_to(self._url) as looking:
+        with connect_to(self._url) as conn, connect_to(self._url) as observer:
             while not self._stopped.is_set():
                 commits = self._chance.random() < 0.6
                 with conn.transaction(force_rollback=not commits):
                     emitted = [_emit(conn, self._tenant) for _ in range(self._chance.randint(1, 5))]
-                (self.committed if commits else self.undone).update(emitted)
-                wait_until(lambda: self._stopped.is_set() or _waiting(looking) < BACKLOG)
+                (self.committed if commits else self.rolled_back).update(emitted)
+                wait_until(lambda: self._stopped.is_set() or _waiting(observer) < BACKLOG)
 
 
-def test_killed_schedulers_make_one_job_of_each_event_that_was_committed(
+def test_killed_schedulers_create_one_job_for_each_committed_event(
     database: Database, conn: Connection, schedulers: Schedulers, figures: dict[str, object]
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a seed
@@ -104,7 +104,7 @@ def test_killed_schedulers_make_one_job_of_each_event_that_was_committed(
     _listen(conn, tenant)
     application = Application(database.url, tenant)
     interrupted = 0
-    for _ in range(CREW):
+    for _ in range(PROCESSES):
         schedulers.start()
     with application.running():
         for _ in range(KILLS):
@@ -113,22 +113,22 @@ def test_killed_schedulers_make_one_job_of_each_event_that_was_committed(
             schedulers.kill(chance.choice(schedulers.running))
             interrupted += _waiting(conn) > 0
             schedulers.start()
-    # What the dead had reserved is free after some seconds.
+    # Reservations of the killed schedulers expire after some seconds.
     wait_until(lambda: _waiting(conn) == 0, within_s=60)
     schedulers.kill_all()
 
     jobs = conn.execute("select source_ref from jobforge.jobs").fetchall()
     made_of = Counter(UUID(job["source_ref"]) for job in jobs)
-    committed, undone = application.committed, application.undone
+    committed, rolled_back = application.committed, application.rolled_back
     figures |= {
         "events": len(committed),
-        "rolled back": len(undone),
+        "rolled back": len(rolled_back),
         "kills": KILLS,
         "kills with events pending": interrupted,
     }
     assert made_of == Counter(committed)
-    assert undone
-    assert not undone & made_of.keys()
+    assert rolled_back
+    assert not rolled_back & made_of.keys()
     deliveries = conn.execute("select event_id, outcome from jobforge.event_deliveries").fetchall()
     assert Counter(row["event_id"] for row in deliveries) == Counter(committed)
     assert {row["outcome"] for row in deliveries} == {"enqueued"}

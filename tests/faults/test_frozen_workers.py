@@ -1,4 +1,4 @@
-"""F3 and F10: workers that stand still, or are cut off, until their leases are over."""
+"""F3 and F10: workers that are frozen, or cut off, until their leases expire."""
 
 import random
 from uuid import UUID
@@ -7,7 +7,7 @@ import pytest
 from cluster import wait_until
 from faults.oracle import now
 from faults.proxy import Proxy
-from faults.scenario import SEED, Trial, spread_of, times
+from faults.scenario import SEED, Scenario, spread_of, times
 from faults.workers import wait_for_end_of
 
 FREEZES = times(4, 100)
@@ -17,86 +17,88 @@ pytestmark = pytest.mark.timeout(times(120, 7200))
 
 
 def test_a_worker_frozen_past_its_leases_changes_nothing_when_it_wakes(
-    trial: Trial, figures: dict[str, object]
+    scenario: Scenario, figures: dict[str, object]
 ) -> None:
-    """The jobs run elsewhere by then; what is left of them here is killed, not reported."""
+    """By then the jobs run elsewhere; their old processes are killed, and their outcomes not
+    reported."""
     chance = random.Random(SEED)  # noqa: S311 - a seed
     overlaps: list[float] = []
-    with trial.crew(slots=2) as crew, trial.producer() as producer:
-        trial.wait_until_ready(crew.start(), crew.start())
+    with scenario.worker_group(slots=2) as group, scenario.producer() as producer:
+        scenario.wait_until_ready(group.start(), group.start())
         for number in range(FREEZES):
-            gate = trial.gate(f"gate-{number}")
-            jobs = producer.enqueue([trial.request("hold", gate=str(gate))] * 2)
-            _wait_until_entered(trial, dict.fromkeys(jobs, 0))
-            worker = chance.choice([w for w in crew.members if trial.running_on(w)])
-            caught = {job: trial.leases_of(job)[-1] for job in trial.running_on(worker)}
+            gate = scenario.gate(f"gate-{number}")
+            jobs = producer.enqueue([scenario.request("hold", gate=str(gate))] * 2)
+            _wait_until_entered(scenario, dict.fromkeys(jobs, 0))
+            worker = chance.choice([w for w in group.members if scenario.running_on(w)])
+            caught = {job: scenario.leases_of(job)[-1] for job in scenario.running_on(worker)}
             pids = worker.tree()
             with worker.frozen(pids):
-                _wait_until_entered(trial, caught)
+                _wait_until_entered(scenario, caught)
             woken = now()
-            runs = trial.oracle.runs()
+            runs = scenario.oracle.runs()
             for lease in caught.items():
                 wait_for_end_of([*runs[lease].pids], woken)
             gate.touch()
-            wait_until(lambda: trial.unfinished() == 0)
-            runs = trial.oracle.runs()
-            assert not any(runs[lease].came_to_its_end for lease in caught.items())
+            wait_until(lambda: scenario.unfinished() == 0)
+            runs = scenario.oracle.runs()
+            assert not any(runs[lease].has_finished for lease in caught.items())
             overlaps += [runs[lease].last_seen - woken for lease in caught.items()]
-        trial.finish(crew)
-    trial.check()
+        scenario.finish(group)
+    scenario.check()
 
     figures |= {
         "freezes": FREEZES,
         "leases lost": len(overlaps),
         "lived after waking s": spread_of(overlaps),
-        "outcomes": trial.outcomes(),
+        "outcomes": scenario.outcomes(),
     }
     assert len(overlaps) >= FREEZES
 
 
 def test_outcomes_that_arrive_after_their_lease_are_refused(
-    trial: Trial, figures: dict[str, object]
+    scenario: Scenario, figures: dict[str, object]
 ) -> None:
-    """One worker is cut off while its jobs end; another runs them again before it is back."""
+    """One worker is cut off while its jobs finish; another has run them again before it
+    reconnects."""
     chance = random.Random(SEED)  # noqa: S311 - a seed
     with (
-        Proxy(trial.database, seed=SEED) as proxy,
-        trial.crew(proxy.url("worker_login")) as crew,
-        trial.crew(name="direct") as direct,
-        trial.producer() as producer,
+        Proxy(scenario.database, seed=SEED) as proxy,
+        scenario.worker_group(proxy.url("worker_login")) as group,
+        scenario.worker_group(name="direct") as direct,
+        scenario.producer() as producer,
     ):
-        cut_off = crew.start()
-        trial.wait_until_ready(cut_off)
+        cut_off = group.start()
+        scenario.wait_until_ready(cut_off)
         for _ in range(STALLS):
-            producer.enqueue([trial.some_job(chance) for _ in range(20)])
-            trial.wait_until_busy(cut_off)
+            producer.enqueue([scenario.random_job(chance) for _ in range(20)])
+            scenario.wait_until_busy(cut_off)
             with proxy.stalled():
                 rescuer = direct.start()
-                trial.wait_until_ready(rescuer)
-                wait_until(lambda: not trial.running_on(cut_off))
-                wait_until(lambda: trial.unfinished() == 0)
+                scenario.wait_until_ready(rescuer)
+                wait_until(lambda: not scenario.running_on(cut_off))
+                wait_until(lambda: scenario.unfinished() == 0)
             direct.drain()
             direct.members.clear()
-        trial.finish(crew)
-    evidence = trial.check()
+        scenario.finish(group)
+    evidence = scenario.check()
 
     late = [
         lease
         for lease, run in evidence.runs.items()
-        if run.came_to_its_end and evidence.outcomes[lease] == "lease_lost"
+        if run.has_finished and evidence.outcomes[lease] == "lease_lost"
     ]
     figures |= {
         "stalls": STALLS,
         "outcomes that came too late": len(late),
-        "refused by the engine": crew.logged("job.lost"),
-        "outcomes": trial.outcomes(),
+        "refused by the engine": group.logged("job.lost"),
+        "outcomes": scenario.outcomes(),
     }
     assert len(late) >= STALLS
-    assert crew.logged("job.lost") >= STALLS
+    assert group.logged("job.lost") >= STALLS
 
 
-def _wait_until_entered(trial: Trial, past: dict[UUID, int]) -> None:
-    """Until each of these jobs has entered under a lease greater than the one given."""
+def _wait_until_entered(scenario: Scenario, past: dict[UUID, int]) -> None:
+    """Wait until each job's handler has started under a lease greater than the given one."""
     wait_until(
-        lambda: all(max(trial.leases_of(job), default=0) > lease for job, lease in past.items())
+        lambda: all(max(scenario.leases_of(job), default=0) > lease for job, lease in past.items())
     )

@@ -1,4 +1,4 @@
-"""I14 and I25: three schedulers at once, killed and frozen at random, make each firing once."""
+"""I14 and I25: three concurrent schedulers, killed and frozen at random, make each firing once."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from sql import engine
 
 MINUTES = times(5, 34)
 EACH_MINUTE = 30
-CREW = 3
+PROCESSES = 3
 FAULTS = ("kill", "freeze", "kill", "freeze", "nothing")
 
 pytestmark = pytest.mark.timeout(times(120, 1800))
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(times(120, 1800))
 
 @dataclass(slots=True)
 class Schedulers:
-    """Processes of `jobforge scheduler`; none outlives the test."""
+    """Processes of `jobforge scheduler`; none survives the test."""
 
     url: str
     folder: Path
@@ -67,7 +67,7 @@ class Schedulers:
             process.kill()
             process.wait()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         return "\n".join(
             f"{log.name}: {log.read_text(errors='replace')[-800:]}"
             for log in sorted(self.folder.glob("*.log"))
@@ -86,30 +86,30 @@ def test_killed_and_frozen_schedulers_make_each_firing_once(
     schedulers = Schedulers(database.url_as("worker_login"), folder)
     done = Counter[str]()
     try:
-        for _ in range(CREW):
+        for _ in range(PROCESSES):
             schedulers.start()
         wait_until(
             lambda: _planned(conn) == EACH_MINUTE,
             within_s=times(30, 120),
-            why=schedulers.last_words,
+            why=schedulers.log_tail,
         )
         for minute in range(MINUTES):
             before = _fired(conn)
             conn.execute("update public.test_clock set at = at + interval '1 minute'")
             conn.execute("select jobforge_private.wake_scheduler()")
-            # So that they are struck at all points of their work.
+            # This goal makes the fault happen at all points of their work.
             goal = before + chance.randrange(EACH_MINUTE)
-            wait_until(partial(_has_fired, conn, goal), why=schedulers.last_words)
-            struck = chance.choice(schedulers.running)
+            wait_until(partial(_has_fired, conn, goal), why=schedulers.log_tail)
+            victim = chance.choice(schedulers.running)
             fault = FAULTS[minute % len(FAULTS)]
             done[fault] += 1
             everything = partial(_has_fired, conn, (minute + 1) * EACH_MINUTE)
             with contextlib.ExitStack() as until_all_is_done:
                 if fault == "kill":
-                    schedulers.replace(struck)
+                    schedulers.replace(victim)
                 elif fault == "freeze":
-                    until_all_is_done.enter_context(schedulers.frozen(struck))
-                wait_until(everything, why=schedulers.last_words)
+                    until_all_is_done.enter_context(schedulers.frozen(victim))
+                wait_until(everything, why=schedulers.log_tail)
     finally:
         schedulers.close()
 
@@ -130,7 +130,7 @@ def _add(conn: Connection, label: str, **settings: Any) -> None:
 
 
 def _stop_the_clock(conn: Connection) -> None:
-    """So that minutes begin when they are told to, and at no other time."""
+    """Stop the clock, so that minutes begin only when the test moves it."""
     conn.execute(
         """
         create table public.test_clock as
@@ -162,7 +162,7 @@ def _count(conn: Connection, query: str) -> int:
 
 
 def _expected(conn: Connection, minutes: int) -> Counter[tuple[object, datetime]]:
-    """Each schedule at each minute from the first after it was made, as counted by hand."""
+    """Return each schedule at each minute since its creation, computed without the engine."""
     rows = conn.execute("select id, since from jobforge.triggers").fetchall()
     return Counter(
         (row["id"], row["since"].replace(second=0, microsecond=0) + timedelta(minutes=n))
@@ -172,7 +172,7 @@ def _expected(conn: Connection, minutes: int) -> Counter[tuple[object, datetime]
 
 
 def _check_jobs(conn: Connection) -> None:
-    """Each firing that says so has its job, each job its firing, and it was told the right time."""
+    """Each enqueued firing has its job, each job its firing, and the payload the right time."""
     pairs = conn.execute(
         """
         select f.outcome, f.fire_at, f.trigger_id, j.id, j.payload, j.source_ref

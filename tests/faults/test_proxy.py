@@ -1,4 +1,4 @@
-"""The proxy does what its name says, so that the tests which stand on it can be believed."""
+"""The proxy works as its names say, so that the tests that use it can be trusted."""
 
 import time
 from collections.abc import Iterator
@@ -29,13 +29,13 @@ def _keys(conn: Connection) -> list[str]:
     return [row["idempotency_key"] for row in rows]
 
 
-def test_without_a_fault_everything_passes(proxy: Proxy) -> None:
+def test_without_a_fault_everything_is_forwarded(proxy: Proxy) -> None:
     with db.connect(proxy.url("service_login")) as client:
         enqueued = db.run(client, calls.enqueue_job(A_JOB, tenant_id=TENANT))
         assert db.run(client, calls.get_job(enqueued.job_id, tenant_id=TENANT)).job.payload
 
 
-def test_a_cut_reply_leaves_the_work_done_and_the_client_without_an_answer(
+def test_a_cut_reply_leaves_the_work_done_and_the_client_without_a_response(
     proxy: Proxy, conn: Connection
 ) -> None:
     proxy.cuts = (Cut("enqueue_job"),)
@@ -57,7 +57,7 @@ def test_the_reply_to_a_statement_that_is_prepared_already_is_cut_too(
     proxy: Proxy, conn: Connection
 ) -> None:
     with db.connect(proxy.url("service_login")) as client:
-        for n in range(8):  # the driver prepares what it has sent five times
+        for n in range(8):  # the driver prepares a statement that it has sent five times
             job = A_JOB._replace(key=str(n))
             db.run(client, calls.enqueue_job(job, tenant_id=TENANT))
         proxy.cuts = (Cut("enqueue_job"),)
@@ -88,7 +88,7 @@ def test_a_statement_that_fails_is_not_cut(proxy: Proxy, conn: Connection) -> No
     assert _keys(conn) == []
 
 
-def test_reset_ends_connections_and_new_ones_are_served(proxy: Proxy) -> None:
+def test_reset_ends_connections_and_new_ones_are_accepted(proxy: Proxy) -> None:
     with db.connect(proxy.url("service_login")) as client:
         client.execute("select 1")
         proxy.reset()
@@ -98,7 +98,7 @@ def test_reset_ends_connections_and_new_ones_are_served(proxy: Proxy) -> None:
         db.run(client, calls.enqueue_job(A_JOB, tenant_id=TENANT))
 
 
-def test_what_is_sent_into_a_stall_arrives_when_it_is_over(proxy: Proxy, conn: Connection) -> None:
+def test_data_sent_during_a_stall_arrives_after_it(proxy: Proxy, conn: Connection) -> None:
     with db.connect(proxy.url("worker_login")) as client, ThreadPoolExecutor(1) as thread:
         with proxy.stalled():
             put = thread.submit(db.run, client, calls.put_definition("stalled", 1))
@@ -109,7 +109,7 @@ def test_what_is_sent_into_a_stall_arrives_when_it_is_over(proxy: Proxy, conn: C
     assert conn.execute("select from jobforge.definitions").rowcount == 2
 
 
-def test_latency_delays_an_answer_by_so_much_at_least(proxy: Proxy) -> None:
+def test_latency_delays_a_response_by_at_least_that_time(proxy: Proxy) -> None:
     with db.connect(proxy.url("service_login")) as client:
         proxy.latency_s = 0.05
         before = time.monotonic()
@@ -117,7 +117,7 @@ def test_latency_delays_an_answer_by_so_much_at_least(proxy: Proxy) -> None:
         assert time.monotonic() - before >= 0.05
 
 
-def test_an_enqueue_repeated_with_its_key_after_a_cut_answers_the_same_job(
+def test_an_enqueue_repeated_with_its_key_after_a_cut_returns_the_same_job(
     proxy: Proxy, conn: Connection
 ) -> None:
     proxy.cuts = (Cut("enqueue_job"),)

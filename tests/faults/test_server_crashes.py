@@ -1,4 +1,4 @@
-"""F5 and F6: the server is shut down at once, or killed, and started again."""
+"""F5 and F6: the server is shut down immediately, or killed, and restarted."""
 
 import random
 import signal
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from cluster import wait_until
-from faults.crashable_postgres import MortalCluster
+from faults.crashable_postgres import CrashableCluster
 from faults.invariants import overlaps
-from faults.scenario import SEED, Trial, spread_of, times
+from faults.scenario import SEED, Scenario, spread_of, times
 
 RESTARTS = times(3, 50)
 
@@ -18,38 +18,38 @@ pytestmark = pytest.mark.timeout(times(120, 7200))
 
 
 @pytest.fixture
-def cluster(folder: Path) -> MortalCluster:
-    return MortalCluster(folder)
+def cluster(folder: Path) -> CrashableCluster:
+    return CrashableCluster(folder)
 
 
 @pytest.fixture
-def trial(cluster: MortalCluster, folder: Path) -> Iterator[Trial]:
-    made = Trial(cluster.give_birth(), folder)
-    yield made
-    made.close()
+def scenario(cluster: CrashableCluster, folder: Path) -> Iterator[Scenario]:
+    created = Scenario(cluster.create_database(), folder)
+    yield created
+    created.close()
 
 
-def test_a_crashing_server_loses_nothing_that_was_acknowledged(
-    trial: Trial, cluster: MortalCluster, figures: dict[str, object]
+def test_a_crashing_server_loses_no_acknowledged_job(
+    scenario: Scenario, cluster: CrashableCluster, figures: dict[str, object]
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a seed
     with_load = 0
-    with trial.crew(lease_s=5, heartbeat_s=1) as crew, trial.producer() as producer:
-        trial.wait_until_ready(crew.start(), crew.start())
+    with scenario.worker_group(lease_s=5, heartbeat_s=1) as group, scenario.producer() as producer:
+        scenario.wait_until_ready(group.start(), group.start())
         thread = threading.Thread(
-            target=producer.keep_enqueuing, args=[lambda: [trial.some_job(chance)]]
+            target=producer.keep_enqueuing, args=[lambda: [scenario.random_job(chance)]]
         )
         thread.start()
         for number in range(RESTARTS):
-            _wait_for_work(trial)
-            with_load += bool(trial.count("running"))
+            _wait_for_work(scenario)
+            with_load += bool(scenario.count("running"))
             cluster.crash(signal.SIGKILL if number % 2 else signal.SIGQUIT)
             cluster.restart()
         producer.stop()
         thread.join()
-        crew.check_alive()
-        trial.finish(crew, within_s=times(60, 300))
-    evidence = trial.check(claims_vanish=True)
+        group.check_alive()
+        scenario.finish(group, within_s=times(60, 300))
+    evidence = scenario.check(claims_vanish=True)
     cluster.check_intact()
 
     forgotten = set(evidence.runs) - evidence.granted
@@ -61,19 +61,19 @@ def test_a_crashing_server_loses_nothing_that_was_acknowledged(
         "of them committed": producer.existing,
         "claims forgotten": len(forgotten),
         "overlaps s": spread_of(overlap.seconds for overlap in overlaps(evidence)),
-        "outcomes": trial.outcomes(),
+        "outcomes": scenario.outcomes(),
     }
     assert with_load == RESTARTS
     assert producer.refused >= RESTARTS
 
 
-def _wait_for_work(trial: Trial) -> None:
-    """Some jobs more are acknowledged, and some have succeeded."""
-    acknowledged, succeeded = len(trial.oracle.acknowledged()), trial.count("succeeded")
+def _wait_for_work(scenario: Scenario) -> None:
+    """Wait until more jobs are acknowledged, and some have succeeded."""
+    acknowledged, succeeded = len(scenario.oracle.acknowledged()), scenario.count("succeeded")
     wait_until(
         lambda: (
-            len(trial.oracle.acknowledged()) > acknowledged + 20
-            and trial.count("succeeded") > succeeded + 5
-            and trial.count("running") > 0
+            len(scenario.oracle.acknowledged()) > acknowledged + 20
+            and scenario.count("succeeded") > succeeded + 5
+            and scenario.count("running") > 0
         )
     )

@@ -1,4 +1,4 @@
-"""The faults of the Python worker, made to the TypeScript worker: same oracle, same rules."""
+"""The faults of the Python worker, applied to the TypeScript worker: same oracle, same rules."""
 
 import contextlib
 import random
@@ -10,106 +10,110 @@ from uuid import UUID
 import pytest
 from cluster import wait_until
 from contract.typescript_sdk import worker_command
-from faults.crashable_postgres import MortalCluster
+from faults.crashable_postgres import CrashableCluster
 from faults.oracle import now
-from faults.scenario import SEED, Trial, times
+from faults.scenario import SEED, Scenario, times
 from faults.workers import wait_for_end_of
 
 KILLS = times(4, 300)
 FREEZES = times(1, 50)
 CRASHES = times(1, 50)
-CREW = 2
+PROCESSES = 2
 BACKLOG = 20
 
 pytestmark = pytest.mark.timeout(times(120, 7200))
 
 
-def test_killed_workers_of_typescript_lose_nothing_and_record_nothing_twice(
-    trial: Trial, figures: dict[str, object]
+def test_killed_typescript_workers_lose_nothing_and_record_nothing_twice(
+    scenario: Scenario, figures: dict[str, object]
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a seed
     left = 0
-    with trial.crew(command=worker_command("faults_app.ts")) as crew, trial.producer() as producer:
-        trial.wait_until_ready(*(crew.start() for _ in range(CREW)))
+    with (
+        scenario.worker_group(command=worker_command("faults_app.ts")) as group,
+        scenario.producer() as producer,
+    ):
+        scenario.wait_until_ready(*(group.start() for _ in range(PROCESSES)))
         for _ in range(KILLS):
-            if (trial.unfinished() or 0) < BACKLOG:
-                producer.enqueue([trial.some_job(chance) for _ in range(BACKLOG)])
-            goal = trial.oracle.count("exit") + chance.randrange(4)
-            wait_until(partial(trial.has_come_to, goal))
-            worker = trial.pick_busy(crew, chance)
+            if (scenario.unfinished() or 0) < BACKLOG:
+                producer.enqueue([scenario.random_job(chance) for _ in range(BACKLOG)])
+            goal = scenario.oracle.count("exit") + chance.randrange(4)
+            wait_until(partial(scenario.has_finished, goal))
+            worker = scenario.pick_busy(group, chance)
             worker.kill()
-            left += len(trial.leases_left_by(worker))
-            crew.replace(worker)
-        trial.finish(crew, within_s=times(90, 300))
-    trial.check()
+            left += len(scenario.leases_left_by(worker))
+            group.replace(worker)
+        scenario.finish(group, within_s=times(90, 300))
+    scenario.check()
 
-    figures |= {"kills": KILLS, "leases left behind": left, "outcomes": trial.outcomes()}
+    figures |= {"kills": KILLS, "leases left behind": left, "outcomes": scenario.outcomes()}
     assert left >= KILLS // 2, "the workers had nothing to lose"
 
 
-def test_a_worker_of_typescript_frozen_past_its_leases_changes_nothing_when_it_wakes(
-    trial: Trial, figures: dict[str, object]
+def test_a_typescript_worker_frozen_past_its_leases_changes_nothing_when_it_wakes(
+    scenario: Scenario, figures: dict[str, object]
 ) -> None:
-    """Only the worker is frozen: its jobs have to end by themselves, before others run them."""
+    """Only the worker is frozen: its jobs must finish by themselves before other workers run
+    them."""
     chance = random.Random(SEED)  # noqa: S311 - a seed
     lost = 0
     with (
-        trial.crew(command=worker_command("faults_app.ts"), slots=2) as crew,
-        trial.producer() as producer,
+        scenario.worker_group(command=worker_command("faults_app.ts"), slots=2) as group,
+        scenario.producer() as producer,
     ):
-        trial.wait_until_ready(crew.start(), crew.start())
+        scenario.wait_until_ready(group.start(), group.start())
         for number in range(FREEZES):
-            gate = trial.gate(f"gate-{number}")
-            jobs = producer.enqueue([trial.request("hold", gate=str(gate))] * 2)
-            _wait_until_entered(trial, dict.fromkeys(jobs, 0))
-            worker = chance.choice([w for w in crew.members if trial.running_on(w)])
-            caught = {job: trial.leases_of(job)[-1] for job in trial.running_on(worker)}
+            gate = scenario.gate(f"gate-{number}")
+            jobs = producer.enqueue([scenario.request("hold", gate=str(gate))] * 2)
+            _wait_until_entered(scenario, dict.fromkeys(jobs, 0))
+            worker = chance.choice([w for w in group.members if scenario.running_on(w)])
+            caught = {job: scenario.leases_of(job)[-1] for job in scenario.running_on(worker)}
             frozen_at = now()
             with worker.frozen([worker.pid]):
-                runs = trial.oracle.runs()
+                runs = scenario.oracle.runs()
                 for lease in caught.items():
                     wait_for_end_of([*runs[lease].pids], frozen_at)
-                _wait_until_entered(trial, caught)
+                _wait_until_entered(scenario, caught)
             gate.touch()
-            wait_until(lambda: trial.unfinished() == 0)
-            runs = trial.oracle.runs()
-            assert not any(runs[lease].came_to_its_end for lease in caught.items())
+            wait_until(lambda: scenario.unfinished() == 0)
+            runs = scenario.oracle.runs()
+            assert not any(runs[lease].has_finished for lease in caught.items())
             lost += len(caught)
-        trial.finish(crew)
-    trial.check()
+        scenario.finish(group)
+    scenario.check()
 
-    figures |= {"freezes": FREEZES, "leases lost": lost, "outcomes": trial.outcomes()}
+    figures |= {"freezes": FREEZES, "leases lost": lost, "outcomes": scenario.outcomes()}
     assert lost >= FREEZES
 
 
-def test_workers_of_typescript_outlive_crashes_of_the_server_and_lose_nothing(
+def test_typescript_workers_survive_crashes_of_the_server_and_lose_nothing(
     folder: Path, figures: dict[str, object]
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a seed
-    cluster = MortalCluster(folder)
-    trial = Trial(cluster.give_birth(), folder)
+    cluster = CrashableCluster(folder)
+    scenario = Scenario(cluster.create_database(), folder)
     command = worker_command("faults_app.ts")
     with (
-        contextlib.closing(trial),
-        trial.crew(command=command, lease_s=5, heartbeat_s=1) as crew,
-        trial.producer() as producer,
+        contextlib.closing(scenario),
+        scenario.worker_group(command=command, lease_s=5, heartbeat_s=1) as group,
+        scenario.producer() as producer,
     ):
-        worker = crew.start()
-        trial.wait_until_ready(worker)
+        worker = group.start()
+        scenario.wait_until_ready(worker)
         for number in range(CRASHES):
-            if (trial.unfinished() or 0) < 3 * BACKLOG:
-                producer.enqueue([trial.some_job(chance) for _ in range(BACKLOG)])
-            trial.wait_until_busy(worker)
+            if (scenario.unfinished() or 0) < 3 * BACKLOG:
+                producer.enqueue([scenario.random_job(chance) for _ in range(BACKLOG)])
+            scenario.wait_until_busy(worker)
             cluster.crash(signal.SIGKILL if number % 2 else signal.SIGQUIT)
             cluster.restart()
-        crew.check_alive()
-        trial.finish(crew, within_s=times(60, 300))
-        trial.check(claims_vanish=True)
-        figures |= {"crashes": CRASHES, "outcomes": trial.outcomes()}
+        group.check_alive()
+        scenario.finish(group, within_s=times(60, 300))
+        scenario.check(claims_vanish=True)
+        figures |= {"crashes": CRASHES, "outcomes": scenario.outcomes()}
 
 
-def _wait_until_entered(trial: Trial, past: dict[UUID, int]) -> None:
-    """Until each of these jobs has entered under a lease greater than the one given."""
+def _wait_until_entered(scenario: Scenario, past: dict[UUID, int]) -> None:
+    """Wait until each job's handler has started under a lease greater than the given one."""
     wait_until(
-        lambda: all(max(trial.leases_of(job), default=0) > lease for job, lease in past.items())
+        lambda: all(max(scenario.leases_of(job), default=0) > lease for job, lease in past.items())
     )

@@ -1,4 +1,4 @@
-"""F19: the schema of the next release comes while workers of the one before are at work."""
+"""F19: the schema of the next release is installed while workers of the previous one run."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from cluster import Database, connect_to, fresh_database, wait_until
-from faults.scenario import Trial
+from faults.scenario import Scenario
 from rights import rights
 
 from jobforge.db.migrate import migrate
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")
 SLOTS = 4
 
-# What a release may bring: workers read and write both tables all the time.
+# Changes that a release may contain: workers read and write both tables all the time.
 NEXT = """
 alter table jobforge.jobs add column of_the_next_release text;
 alter table jobforge.attempts add column of_the_next_release text;
@@ -30,28 +30,29 @@ alter table jobforge.attempts add column of_the_next_release text;
 
 
 @pytest.fixture
-def before(folder: Path) -> Path:
-    """Where Python finds the release before this one, for want of one an earlier commit."""
-    commit = _release_before()
-    if GIT is None or commit is None:  # no history: this release is the one before the next
+def previous(folder: Path) -> Path:
+    """The folder from which Python imports the previous release, or if there is none, an earlier
+    commit."""
+    commit = _find_previous_release()
+    if GIT is None or commit is None:  # no history: use this release as the previous one
         return ROOT
     packed = subprocess.run(
         [GIT, "archive", commit, "jobforge"], cwd=ROOT, capture_output=True, check=True
     )
     with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder / "before", filter="data")
-    return folder / "before"
+        archive.extractall(folder / "previous", filter="data")
+    return folder / "previous"
 
 
-def _release_before() -> str | None:
-    """The last tag, else the newest commit with other SQL from which an upgrade is possible."""
+def _find_previous_release() -> str | None:
+    """Return the last tag, else the newest commit with other SQL that can be upgraded."""
     last = _git("log", "-1", "--format=%H", "--", "jobforge/sql")
     candidates = [_git("describe", "--tags", "--abbrev=0"), f"{last}~1", last]
     return next((each for each in candidates if each and _can_be_upgraded(each)), None)
 
 
 def _can_be_upgraded(commit: str) -> bool:
-    """Until the first release migrations are edited; from then on they are only added."""
+    """Until the first release migrations are edited; afterwards they are only added."""
     return (
         _git("diff", "--name-only", "--diff-filter=a", commit, "--", str(SQL / "migrations")) == ""
     )
@@ -65,61 +66,66 @@ def _git(*arguments: str) -> str | None:
 
 
 @pytest.fixture
-def trial(server: PostgresServer, folder: Path, before: Path) -> Iterator[Trial]:
-    """In a database that the release before has made."""
+def scenario(server: PostgresServer, folder: Path, previous: Path) -> Iterator[Scenario]:
+    """A scenario in a database that the previous release has created."""
     with fresh_database(server, template="template1") as database:
-        _migrate(database, before / "jobforge" / "sql")
-        made = Trial(database, folder)
-        yield made
-        made.close()
+        _migrate(database, previous / "jobforge" / "sql")
+        created = Scenario(database, folder)
+        yield created
+        created.close()
 
 
-def test_workers_of_the_release_before_work_on_while_the_schema_is_migrated(
-    trial: Trial, server: PostgresServer, folder: Path, before: Path, figures: dict[str, object]
+def test_workers_of_the_previous_release_keep_working_while_the_schema_is_migrated(
+    scenario: Scenario,
+    server: PostgresServer,
+    folder: Path,
+    previous: Path,
+    figures: dict[str, object],
 ) -> None:
     with (
-        trial.crew(lease_s=10, heartbeat_s=1, slots=SLOTS) as crew,
-        trial.producer() as producer,
+        scenario.worker_group(lease_s=10, heartbeat_s=1, slots=SLOTS) as group,
+        scenario.producer() as producer,
     ):
-        old = crew.start(PYTHONPATH=str(before))
-        trial.wait_until_ready(old)
-        held = producer.enqueue([trial.request("hold", gate=str(trial.gate()))] * 2)
+        old = group.start(PYTHONPATH=str(previous))
+        scenario.wait_until_ready(old)
+        held = producer.enqueue([scenario.request("hold", gate=str(scenario.gate()))] * 2)
         load = threading.Thread(
-            target=producer.keep_enqueuing, args=[lambda: [trial.request("light", seconds=0)] * 2]
+            target=producer.keep_enqueuing,
+            args=[lambda: [scenario.request("light", seconds=0)] * 2],
         )
         load.start()
-        wait_until(lambda: set(held) <= set(trial.running_on(old)) and trial.has_come_to(20))
-        _bring_the_next_release(trial.database, folder / "next")
-        done = trial.count("succeeded")
-        wait_until(lambda: trial.count("succeeded") > done + 20)
+        wait_until(lambda: set(held) <= set(scenario.running_on(old)) and scenario.has_finished(20))
+        _install_the_next_release(scenario.database, folder / "next")
+        done = scenario.count("succeeded")
+        wait_until(lambda: scenario.count("succeeded") > done + 20)
         producer.stop()
         load.join()
-        trial.gate().touch()
-        new = crew.start()
-        trial.wait_until_ready(new)
-        producer.enqueue([trial.request("hold", gate=str(trial.gate("both")))] * 2 * SLOTS)
-        wait_until(lambda: all(len(trial.running_on(each)) == SLOTS for each in (old, new)))
-        trial.gate("both").touch()
-        trial.finish(crew)
-    evidence = trial.check()
+        scenario.gate().touch()
+        new = group.start()
+        scenario.wait_until_ready(new)
+        producer.enqueue([scenario.request("hold", gate=str(scenario.gate("both")))] * 2 * SLOTS)
+        wait_until(lambda: all(len(scenario.running_on(each)) == SLOTS for each in (old, new)))
+        scenario.gate("both").touch()
+        scenario.finish(group)
+    evidence = scenario.check()
 
     figures |= {"jobs": len(evidence.states), "refused": producer.refused}
-    assert set(trial.outcomes()) == {"succeeded"}
-    assert trial.values("select distinct attempt from jobforge.finished_jobs") == [1]
-    assert crew.logged('"level":"error"') == 0
-    recorded = trial.conn.execute("select name, checksum from jobforge.migrations").fetchall()
+    assert set(scenario.outcomes()) == {"succeeded"}
+    assert scenario.values("select distinct attempt from jobforge.finished_jobs") == [1]
+    assert group.logged('"level":"error"') == 0
+    recorded = scenario.conn.execute("select name, checksum from jobforge.migrations").fetchall()
     assert {row["name"]: row["checksum"] for row in recorded} == {
         script.name: script.checksum for script in read_scripts(folder / "next")
     } | {"revision": str(read_revision())}
     with fresh_database(server, template="template1") as fresh:
         _migrate(fresh, folder / "next")
         with connect_to(fresh.url) as conn:
-            assert rights(trial.conn) == rights(conn)
-        assert trial.database.definitions() == fresh.definitions()
+            assert rights(scenario.conn) == rights(conn)
+        assert scenario.database.definitions() == fresh.definitions()
 
 
-def _bring_the_next_release(database: Database, root: Path) -> None:
-    """What this release has, and more: tables that change, and every function anew."""
+def _install_the_next_release(database: Database, root: Path) -> None:
+    """Install this release with changes: altered tables, and every function created again."""
     shutil.copytree(SQL, root)
     (root / "migrations" / "9999_next.sql").write_text(NEXT, encoding="utf-8")
     with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:

@@ -1,4 +1,4 @@
-"""Workers as real processes: started by the command line, ended in every way."""
+"""Workers as real processes: started by the command line, and killed, drained or frozen."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ LOG_LINES = 30
 
 @dataclass(eq=False, slots=True)
 class Worker:
-    """One worker process and all that descends from it."""
+    """A worker process and its descendants."""
 
     process: "subprocess.Popen[bytes]"
     log: Path
@@ -38,19 +38,19 @@ class Worker:
         self.process.wait()
 
     def terminate(self) -> None:
-        """Asks it to drain; the end is to be waited for."""
+        """Ask the worker to drain, without waiting for its end."""
         self.process.terminate()
 
     def wait(self, seconds: float = 30) -> int:
         return self.process.wait(seconds)
 
     def tree(self) -> list[int]:
-        """The worker first, then its descendants."""
+        """Return the PIDs of the worker, first, and of its descendants."""
         return [self.pid, *_descendants(self.pid)]
 
     @contextlib.contextmanager
     def frozen(self, pids: list[int]) -> Iterator[None]:
-        """Stops some processes of the tree; the worker itself should be among them."""
+        """Stop some processes of the tree; the worker itself should be among them."""
         for pid in pids:
             _signal(pid, signal.SIGSTOP)
         try:
@@ -59,14 +59,14 @@ class Worker:
             for pid in pids:
                 _signal(pid, signal.SIGCONT)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join(lines[-LOG_LINES:])
 
 
 @dataclass(slots=True)
-class Crew:
-    """The workers of a run; none outlives it."""
+class WorkerGroup:
+    """The workers of a run; none survives it."""
 
     url: str
     folder: Path
@@ -77,21 +77,21 @@ class Crew:
     slots: int = 4
     command: Sequence[str] = (sys.executable, "-m", "jobforge", "worker", str(APP))
     members: list[Worker] = field(default_factory=list)
-    _everyone: list[Worker] = field(default_factory=list)
+    _started: list[Worker] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._everyone:
-            strays = _descendants(worker.pid) if worker.is_alive else []
+        for worker in self._started:
+            descendants = _descendants(worker.pid) if worker.is_alive else []
             worker.kill()
-            for pid in strays:
-                _kill_stray(pid, worker)
+            for pid in descendants:
+                _kill_descendant(pid, worker)
 
     def start(self, **environment: str) -> Worker:
-        """Starts one more; it registers itself some moments later."""
-        log = self.folder / f"{self.name}-{len(self._everyone) + 1}.log"
+        """Start another worker; it registers some moments later."""
+        log = self.folder / f"{self.name}-{len(self._started) + 1}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*self.command, "--queues", f"faults:{self.slots}"],
@@ -104,28 +104,28 @@ class Crew:
             )
         worker = Worker(process, log)
         self.members.append(worker)
-        self._everyone.append(worker)
+        self._started.append(worker)
         return worker
 
     def replace(self, worker: Worker) -> Worker:
-        """Another one in the place of a worker that has ended, or will."""
+        """Start a worker in place of one that has ended, or is about to."""
         self.members.remove(worker)
         return self.start()
 
     def drain(self) -> None:
-        """All end in peace."""
+        """Drain all workers; each must exit with code 0."""
         for worker in self.members:
             worker.terminate()
         for worker in self.members:
             code = worker.wait()
-            assert code == 0, worker.last_words()
+            assert code == 0, worker.log_tail()
 
     def check_alive(self) -> None:
         for worker in self.members:
-            assert worker.is_alive, worker.last_words()
+            assert worker.is_alive, worker.log_tail()
 
     def logged(self, text: str) -> int:
-        """How many lines of all workers' logs have this text in them, of the dead ones too."""
+        """Return how often the text occurs in the logs of all workers, including ended ones."""
         logs = self.folder.glob(f"{self.name}-*.log")
         return sum(log.read_text(errors="replace").count(text) for log in logs)
 
@@ -140,7 +140,7 @@ class Crew:
             "JOBFORGE_HEARTBEAT_S": str(self.heartbeat_s),
             "JOBFORGE_DRAIN_S": str(self.drain_s),
             "JOBFORGE_LOG_FORMAT": "json",
-            # Those of Node compile once what hundreds of processes import.
+            # Workers of Node compile once what hundreds of processes import.
             "NODE_COMPILE_CACHE": str(Path(__file__).parents[2] / ".cache" / "node"),
         }
 
@@ -161,8 +161,8 @@ def _descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def _kill_stray(pid: int, worker: Worker) -> None:
-    # Younger than the worker, or the number is already somebody else's.
+def _kill_descendant(pid: int, worker: Worker) -> None:
+    # Only processes that are younger than the worker: an older one has reused the PID.
     if is_process_of(pid, now()) and not is_process_of(pid, worker.started):
         _signal(pid, signal.SIGKILL)
 

@@ -29,7 +29,7 @@ def take(conn: Connection, bucket: str, rate: Any = 1.0, burst: Any = 1) -> tupl
     return row["allowed"], row["retry_after_s"]
 
 
-def once(
+def request_jobs(
     conn: Connection,
     tenant: UUID,
     body: bytes = b"body",
@@ -106,7 +106,7 @@ def test_an_invalid_rate_is_refused(conn: Connection) -> None:
 def test_a_repeated_request_has_the_same_response_and_creates_no_jobs(
     conn: Connection, tenant: UUID
 ) -> None:
-    first, second = once(conn, tenant), once(conn, tenant)
+    first, second = request_jobs(conn, tenant), request_jobs(conn, tenant)
     assert [row["replayed"] for row in first + second] == [False] * 3 + [True] * 3
     assert [row["index"] for row in second] == [0, 1, 2]
     assert [{**row, "replayed": True} for row in first] == second
@@ -114,31 +114,31 @@ def test_a_repeated_request_has_the_same_response_and_creates_no_jobs(
 
 
 def test_a_key_used_with_another_body_is_refused(conn: Connection, tenant: UUID) -> None:
-    once(conn, tenant)
+    request_jobs(conn, tenant)
     with refused("JF013", request_key="request-1"):
-        once(conn, tenant, b"another")
+        request_jobs(conn, tenant, b"another")
     assert count(conn, "jobs", tenant) == 3
 
 
 def test_a_key_belongs_to_its_tenant(conn: Connection) -> None:
-    answers = [once(conn, tenant, tenant.bytes) for tenant in (TENANT_A, TENANT_B)]
+    answers = [request_jobs(conn, tenant, tenant.bytes) for tenant in (TENANT_A, TENANT_B)]
     assert [row["replayed"] for rows in answers for row in rows] == [False] * 6
 
 
 def test_a_request_that_was_refused_may_be_corrected(conn: Connection, tenant: UUID) -> None:
     with refused("JF009"):
-        once(conn, tenant, jobs=[{"definition": "unknown"}])
-    assert [row["replayed"] for row in once(conn, tenant, b"corrected")] == [False] * 3
+        request_jobs(conn, tenant, jobs=[{"definition": "unknown"}])
+    assert [row["replayed"] for row in request_jobs(conn, tenant, b"corrected")] == [False] * 3
 
 
 def test_a_key_is_free_again_after_a_day(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
-    once(conn, tenant)
+    request_jobs(conn, tenant)
     shared_clock.travel(hours=23)
-    assert once(conn, tenant)[0]["replayed"]
+    assert request_jobs(conn, tenant)[0]["replayed"]
     shared_clock.travel(hours=2)
-    assert not once(conn, tenant, b"another")[0]["replayed"]
+    assert not request_jobs(conn, tenant, b"another")[0]["replayed"]
     shared_clock.travel(hours=25)
     [swept] = call(conn, "apply_retention")
     assert swept["apply_retention"]["idempotent_requests"] >= 1
@@ -150,8 +150,8 @@ def test_a_duplicate_request_in_progress_waits_for_the_first(connect: Connect) -
     observer, first, second = connect(), connect(autocommit=False), connect()
     definition(observer)
     for tenant, end in ((TENANT_A, first.commit), (TENANT_B, first.rollback)):
-        answer = once(first, tenant)
-        with in_background(second, partial(once, tenant=tenant)) as twin:
+        answer = request_jobs(first, tenant)
+        with in_background(second, partial(request_jobs, tenant=tenant)) as twin:
             wait_until_blocked(observer, second, twin)
             end()
             rows = twin.result(timeout=30)
@@ -164,7 +164,7 @@ def test_a_duplicate_request_in_progress_waits_for_the_first(connect: Connect) -
 def test_an_invalid_key_or_hash_is_refused(conn: Connection, tenant: UUID) -> None:
     for key in (None, "", "k" * 256, "two\nlines"):
         with refused("JF002", field="request_key"):
-            once(conn, tenant, key=key)
+            request_jobs(conn, tenant, key=key)
     for body_hash in (None, b"", b"short"):
         with refused("JF002", field="body_hash"):
             call(
@@ -181,7 +181,7 @@ def test_a_deleted_tenant_leaves_no_rows_of_the_api(conn: Connection, tenant: UU
     digest = hashlib.sha256(b"key").digest()
     given = {"name": "n", "role": "viewer", "lookup": "deletion", "hash": digest}
     [key] = call(conn, "create_api_key", **given, tenant_id=tenant)
-    once(conn, tenant)
+    request_jobs(conn, tenant)
     call(conn, "start_operation", kind="cancel", filter={}, tenant_id=tenant)
     for bucket in (f"tenant:{tenant}", f"key:{key['create_api_key']}"):
         take(conn, bucket)

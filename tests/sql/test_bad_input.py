@@ -340,7 +340,7 @@ MISSING: list[tuple[str, dict[str, Any]]] = [
     MISSING,
     ids=[f"{n}-{function}" for n, (function, _) in enumerate(MISSING)],
 )
-def test_what_does_not_exist_is_not_found(
+def test_a_missing_object_is_not_found(
     conn: Connection, function: str, arguments: dict[str, Any]
 ) -> None:
     with refused("JF004"):

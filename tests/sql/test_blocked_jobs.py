@@ -29,7 +29,7 @@ def child_of(conn: Connection, parent: UUID, tenant: UUID = TENANT_A) -> UUID:
     return enqueue_one(conn, tenant, after=[str(parent)])
 
 
-def left_behind(conn: Connection, tenant: UUID = TENANT_A) -> UUID:
+def create_orphan(conn: Connection, tenant: UUID = TENANT_A) -> UUID:
     """Create a blocked job that no settlement will free: its dependencies are no longer
     recorded."""
     job = child_of(conn, enqueue_one(conn, tenant, delay_s=3600), tenant)
@@ -49,7 +49,7 @@ def sweep(conn: Connection, limit: int = 1000, after: Row | None = None) -> Row:
 def test_a_job_that_waits_for_no_other_is_freed_and_wakes_its_queue(
     conn: Connection, connect: Connect
 ) -> None:
-    stuck, waiting = left_behind(conn), child_of(conn, enqueue_one(conn, delay_s=3600))
+    stuck, waiting = create_orphan(conn), child_of(conn, enqueue_one(conn, delay_s=3600))
     listener = connect()
     listener.execute(b'listen "jobforge:default"')
     assert sweep(conn) == {"after_tenant": None, "after_id": None, "freed": 1}
@@ -75,7 +75,7 @@ def test_a_job_whose_gathered_jobs_have_finished_is_freed(conn: Connection) -> N
     assert state_of(conn, TENANT_A, held["job_id"]) == "queued"
 
 
-def waiting_for_a_finished(conn: Connection, policy: str, *, succeeded: bool) -> UUID:
+def create_child_of_finished(conn: Connection, policy: str, *, succeeded: bool) -> UUID:
     """Create a blocked job whose parent finished without deleting the dependency row."""
     parent = enqueue_one(conn)
     job = enqueue_one(conn, after=[str(parent)], on_parent_failure=policy)
@@ -99,7 +99,7 @@ def waiting_for_a_finished(conn: Connection, policy: str, *, succeeded: bool) ->
 def test_a_job_that_is_recorded_as_waiting_for_a_finished_parent_is_freed(
     conn: Connection, policy: str, *, succeeded: bool
 ) -> None:
-    stuck = waiting_for_a_finished(conn, policy, succeeded=succeeded)
+    stuck = create_child_of_finished(conn, policy, succeeded=succeeded)
     rows = call(conn, "explain_job", job_id=stuck, tenant_id=TENANT_A)
     assert rows[0]["code"] == "freed_soon"
     assert sweep(conn)["freed"] == 1
@@ -109,13 +109,13 @@ def test_a_job_that_is_recorded_as_waiting_for_a_finished_parent_is_freed(
 
 @pytest.mark.parametrize("policy", ["cancel", "wait"])
 def test_a_job_whose_parent_did_not_succeed_is_not_freed(conn: Connection, policy: str) -> None:
-    waiting_for_a_finished(conn, policy, succeeded=False)
+    create_child_of_finished(conn, policy, succeeded=False)
     assert sweep(conn)["freed"] == 0
     assert count(conn, "awaited_jobs") == 1
 
 
 def test_a_job_that_waits_for_a_live_parent_too_is_not_freed(conn: Connection) -> None:
-    stuck, live = waiting_for_a_finished(conn, "run", succeeded=True), enqueue_one(conn)
+    stuck, live = create_child_of_finished(conn, "run", succeeded=True), enqueue_one(conn)
     conn.execute(
         "insert into jobforge.awaited_jobs values (%s, %s, %s, false, 'run')",
         [TENANT_A, stuck, live],
@@ -138,7 +138,7 @@ def test_a_job_that_is_being_enqueued_is_not_freed(conn: Connection, connect: Co
 
 
 def test_the_sweep_resumes_where_it_stopped(conn: Connection) -> None:
-    stuck = [left_behind(conn, tenant) for tenant in (TENANT_A, TENANT_B, TENANT_A)]
+    stuck = [create_orphan(conn, tenant) for tenant in (TENANT_A, TENANT_B, TENANT_A)]
     first = sweep(conn, 1)
     second = sweep(conn, 1, first)
     third = sweep(conn, 1, second)
@@ -148,7 +148,7 @@ def test_the_sweep_resumes_where_it_stopped(conn: Connection) -> None:
 
 
 def test_the_sweep_does_not_wait_for_locks(conn: Connection, connect: Connect) -> None:
-    locked, stuck = left_behind(conn), left_behind(conn)
+    locked, stuck = create_orphan(conn), create_orphan(conn)
     holding, sweeping = connect(autocommit=False), connect()
     holding.execute("select from jobforge.jobs where id = %s for update", [locked])
     sweeping.execute("set lock_timeout = '1ms'")
@@ -175,7 +175,7 @@ def test_a_job_that_gets_a_new_parent_is_not_freed(conn: Connection, connect: Co
 
 
 def test_the_explanation_of_such_a_job_names_no_parents(conn: Connection) -> None:
-    job = left_behind(conn)
+    job = create_orphan(conn)
     rows = call(conn, "explain_job", job_id=job, tenant_id=TENANT_A)
     assert rows[0]["code"] == "freed_soon"
     assert "waits for 0" not in " ".join(row["message"] for row in rows)
@@ -186,7 +186,7 @@ def test_the_explanation_of_such_a_job_names_no_parents(conn: Connection) -> Non
 
 
 def test_the_doctor_reports_such_jobs_after_five_minutes(conn: Connection, clock: Clock) -> None:
-    job = left_behind(conn)
+    job = create_orphan(conn)
     child_of(conn, enqueue_one(conn, delay_s=3600))
     clock.travel(minutes=4)
     assert call(conn, "find_problems") == []

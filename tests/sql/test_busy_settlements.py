@@ -53,7 +53,7 @@ def settler(connect: Connect) -> Connection:
     return session
 
 
-def _plainly(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID, str]:
+def _succeed_or_complete(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID, str]:
     """Settle as a worker does: pass the jobs that succeed_jobs did not settle to complete_jobs."""
     left = {row["job_id"] for row in succeed(conn, worker, jobs)}
     status = {job["job_id"]: "ok" for job in jobs if job["job_id"] not in left}
@@ -76,7 +76,7 @@ def _released(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID,
 
 # Each of these ends the job, except release.
 SETTLES: dict[str, Settle] = {
-    "plainly": _plainly,
+    "plainly": _succeed_or_complete,
     "succeeded": _with("succeeded", result={"n": 1}),
     "failed": _with("failed", error={"type": "Oops"}),
     "canceled": _with("canceled"),
@@ -364,14 +364,14 @@ def test_jobs_that_one_call_did_not_try_are_settled_by_the_next_calls(
     _count_readings_of_the_clock(conn)
     left = dict(held)
     for calls in range(40):
-        status = _plainly(settler, worker, list(left.values()))
+        status = _succeed_or_complete(settler, worker, list(left.values()))
         assert calls or _readings(conn) < 200, "a call tries only some of the jobs"
         left = {job: row for job, row in left.items() if status[job] == "busy"}
         if set(left) == set(stuck):
             break
     assert set(left) == set(stuck)
     application.rollback()
-    assert _plainly(settler, worker, list(left.values())) == dict.fromkeys(stuck, "ok")
+    assert _succeed_or_complete(settler, worker, list(left.values())) == dict.fromkeys(stuck, "ok")
 
 
 def test_without_the_pass_that_finds_locked_rows_unlocked_jobs_are_left(
@@ -384,7 +384,7 @@ def test_without_the_pass_that_finds_locked_rows_unlocked_jobs_are_left(
     application = connect(autocommit=False)
     for parent in list(children)[::2]:
         _lock(application, children[parent])
-    status = _plainly(settler, worker, list(held.values()))
+    status = _succeed_or_complete(settler, worker, list(held.values()))
     assert list(status.values()).count("busy") > 200
 
 
@@ -446,12 +446,12 @@ def test_a_busy_job_keeps_its_lease_by_heartbeats_and_is_not_reaped(
     application = connect(autocommit=False)
     _enqueue_after(application, child)
     for _ in range(3):
-        assert _plainly(settler, worker, [job]) == {parent: "busy"}
+        assert _succeed_or_complete(settler, worker, [job]) == {parent: "busy"}
         assert heartbeat(settler, worker, [job])[0]["status"] == "ok"
         clock.travel(seconds=20)
         assert reap(conn) == []
     application.commit()
-    assert _plainly(settler, worker, [job]) == {parent: "ok"}
+    assert _succeed_or_complete(settler, worker, [job]) == {parent: "ok"}
     assert [row["outcome"] for row in attempts_of(conn, TENANT_A, parent)] == ["succeeded"]
 
 

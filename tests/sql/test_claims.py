@@ -36,7 +36,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 
 @pytest.fixture(autouse=True, params=[{}, {"small": True}], ids=["new session", "few were left"])
-def _remembered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _claim_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test with the full walk, and with the query for all ready jobs that comes
     before it."""
     monkeypatch.setattr(uncached_claim, "remembered", request.param)

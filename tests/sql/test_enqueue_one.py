@@ -52,9 +52,9 @@ def test_one_job_is_stored_as_if_enqueued_in_a_batch(
     definition(conn, **settings)
     many = [{"definition": "test", "payload": {"n": 1}, **options}]
     call(conn, "enqueue_jobs", jobs=many, tenant_id=TENANT_A)
-    expected = taken(conn)
+    expected = pop_job(conn)
     enqueue_job(conn, {"n": 1}, options)
-    assert taken(conn) == expected
+    assert pop_job(conn) == expected
 
 
 @pytest.mark.parametrize("options", WRONG, ids=str)
@@ -80,14 +80,14 @@ def enqueue_job(conn: Connection, payload: Json, options: Json) -> None:
     )
 
 
-def taken(conn: Connection) -> Row:
+def pop_job(conn: Connection) -> Row:
     """Return the only job of the table, and empty the table."""
     conn.execute("delete from jobforge.idempotency_keys")
     [row] = conn.execute("delete from jobforge.jobs returning *").fetchall()
     return {name: value for name, value in row.items() if name != "id"}
 
 
-def test_plans_made_on_an_empty_table_do_not_read_the_backlog_later(conn: Connection) -> None:
+def test_plans_cached_on_an_empty_table_do_not_read_the_backlog_later(conn: Connection) -> None:
     definition(conn)
     enqueue_until_plans_are_kept(conn)
     call(conn, "enqueue_jobs", jobs=[{"definition": "test"}] * 2_000, tenant_id=TENANT_A)

@@ -38,9 +38,9 @@ def test_the_jobs_are_stored_as_if_enqueued_by_enqueue_jobs(
     call(conn, "put_queue", queue="limited", settings={"max_running": 1})
     for options in SHARED:
         call(conn, "enqueue_jobs", jobs=jobs(options), tenant_id=TENANT_A)
-        expected = taken(conn)
+        expected = pop_jobs(conn)
         first = enqueue_payloads(conn, PAYLOADS, options)
-        made = taken(conn)
+        made = pop_jobs(conn)
         assert [row.pop("id").int - first.int for row in made] == [0, 1, 2]
         assert [row.pop("id") for row in expected]
         assert made == expected, options
@@ -52,7 +52,7 @@ def test_the_jobs_are_refused_as_if_enqueued_by_enqueue_jobs(conn: Connection) -
         assert_refused_alike(conn, options)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 2})
     assert_refused_alike(conn, {"delay_s": 5})
-    assert taken(conn) == []
+    assert pop_jobs(conn) == []
 
 
 def assert_refused_alike(conn: Connection, options: Json) -> None:
@@ -93,12 +93,12 @@ def test_the_payloads_together_may_exceed_the_limit_of_one(conn: Connection) -> 
     definition(conn)
     payloads = [{"text": "x" * 1000, "n": n} for n in range(300)]
     first = enqueue_payloads(conn, payloads, {"version": 1})
-    made = taken(conn)
+    made = pop_jobs(conn)
     assert [row["id"].int - first.int for row in made] == list(range(300))
     assert [row["payload"] for row in made] == payloads
 
 
-def test_payloads_that_come_compressed_from_a_table_have_the_same_limits(
+def test_compressed_payloads_from_a_table_have_the_same_limits(
     conn: Connection,
 ) -> None:
     definition(conn)
@@ -119,7 +119,7 @@ def test_payloads_that_come_compressed_from_a_table_have_the_same_limits(
 def test_an_empty_list_of_payloads_creates_no_jobs(conn: Connection) -> None:
     definition(conn)
     assert enqueue_payloads(conn, [], {}) is None
-    assert taken(conn) == []
+    assert pop_jobs(conn) == []
 
 
 def test_the_jobs_belong_to_the_tenant_of_their_transaction(conn: Connection) -> None:
@@ -143,7 +143,7 @@ def enqueue_payloads(conn: Connection, payloads: Json, options: Json) -> Json:
     )
 
 
-def taken(conn: Connection) -> list[Row]:
+def pop_jobs(conn: Connection) -> list[Row]:
     """Return the jobs of the table in order, and empty the table."""
     rows = conn.execute("delete from jobforge.jobs returning *").fetchall()
     return sorted(rows, key=lambda row: row["id"])

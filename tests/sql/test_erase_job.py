@@ -29,7 +29,7 @@ SECRET = "jane-doe-1984"
 ERROR = {"type": "Oops", "message": SECRET, "traceback": SECRET}
 
 
-def ended(conn: Connection, how: str, tenant: UUID = TENANT_A) -> UUID:
+def finish_job(conn: Connection, how: str, tenant: UUID = TENANT_A) -> UUID:
     """Return a finished job (succeeded or dead) with its secret in every field where a job can have
     it."""
     definition(conn, max_attempts=2)
@@ -69,7 +69,7 @@ def erase_job(conn: Connection, job: UUID) -> list[str]:
     return folders
 
 
-def tables_that_say(conn: Connection, word: str) -> list[str]:
+def find_tables_containing(conn: Connection, word: str) -> list[str]:
     tables = conn.execute(
         "select c.relname as name from pg_class as c"
         " where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')"
@@ -93,13 +93,13 @@ KEPT = (
 
 @pytest.mark.parametrize("how", ["succeeded", "canceled", "dead"])
 def test_an_erased_job_keeps_only_what_the_counts_need(conn: Connection, how: str) -> None:
-    job = ended(conn, how)
+    job = finish_job(conn, how)
     before = job_of(conn, TENANT_A, job)
     counted = call(conn, "list_failures", tenant_id=TENANT_A)
     attempts = count(conn, "attempts")
-    assert set(tables_that_say(conn, SECRET)) >= {"attempts", "job_events", "steps"}
+    assert set(find_tables_containing(conn, SECRET)) >= {"attempts", "job_events", "steps"}
     erase_job(conn, job)
-    assert tables_that_say(conn, SECRET) == []
+    assert find_tables_containing(conn, SECRET) == []
     after = job_of(conn, TENANT_A, job)
     assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
     assert after["state"] == how
@@ -113,16 +113,16 @@ def test_an_erased_job_keeps_only_what_the_counts_need(conn: Connection, how: st
 def test_webhook_messages_about_an_erased_job_are_erased(conn: Connection) -> None:
     define_connector(conn)
     webhook_id = create_endpoint(conn, events=["end", "failure"])
-    job = ended(conn, "dead")
-    assert "webhook_deliveries" in tables_that_say(conn, SECRET)
+    job = finish_job(conn, "dead")
+    assert "webhook_deliveries" in find_tables_containing(conn, SECRET)
     messages = len(list_sent(conn, webhook_id))
     erase_job(conn, job)
-    assert tables_that_say(conn, SECRET) == []
+    assert find_tables_containing(conn, SECRET) == []
     assert len(list_sent(conn, webhook_id)) == messages
 
 
 def test_the_audit_log_and_the_timeline_record_who_erased_a_job(conn: Connection) -> None:
-    job = ended(conn, "canceled")
+    job = finish_job(conn, "canceled")
     with conn.transaction():
         conn.execute("select set_config('app.actor', 'key:dpo', true)")
         erase_job(conn, job)
@@ -159,18 +159,18 @@ def test_a_job_that_has_not_finished_is_not_erased(conn: Connection) -> None:
 
 
 def test_a_client_erases_jobs_of_its_own_tenant_only(conn: Connection, connect: Connect) -> None:
-    job = ended(conn, "succeeded")
+    job = finish_job(conn, "succeeded")
     client = connect("client_login")
     with as_tenant(client, TENANT_B), refused("JF004"):
         call(client, "erase_job", job_id=job)
     with as_tenant(client, TENANT_A):
         call(client, "erase_job", job_id=job)
-    assert tables_that_say(conn, SECRET) == []
+    assert find_tables_containing(conn, SECRET) == []
 
 
 @pytest.mark.parametrize("how", ["succeeded", "dead"])
 def test_an_erased_job_never_runs_again(conn: Connection, how: str) -> None:
-    job = ended(conn, how)
+    job = finish_job(conn, how)
     erase_job(conn, job)
     for payload in (None, {"who": "else"}):
         with refused("JF005", job_id=str(job)):
@@ -187,7 +187,7 @@ def test_an_erased_job_never_runs_again(conn: Connection, how: str) -> None:
 
 
 def test_erased_jobs_do_not_hide_others_from_a_retry(conn: Connection) -> None:
-    other = ended(conn, "dead")
+    other = finish_job(conn, "dead")
     erase_job(conn, ended_again(conn))
     assert call_for_value(conn, "retry_jobs", limit=1, tenant_id=TENANT_A) == 1
     assert job_of(conn, TENANT_A, other)["state"] == "queued"
@@ -215,7 +215,7 @@ def test_a_workflow_with_an_erased_node_cannot_be_retried(conn: Connection) -> N
 
 
 def test_its_key_is_free_again(conn: Connection) -> None:
-    job = ended(conn, "succeeded")
+    job = finish_job(conn, "succeeded")
     erase_job(conn, job)
     assert enqueue_one(conn, key=SECRET) != job
 
@@ -242,8 +242,8 @@ def test_its_artifacts_are_unused_at_once_except_those_that_another_job_names(
     assert {row["folder"] for row in call(conn, "unused_artifacts", **found)} == {own, payload}
 
 
-def test_erasing_twice_is_no_error(conn: Connection) -> None:
-    job = ended(conn, "dead")
+def test_erasing_twice_is_not_an_error(conn: Connection) -> None:
+    job = finish_job(conn, "dead")
     erase_job(conn, job)
     erase_job(conn, job)
-    assert tables_that_say(conn, SECRET) == []
+    assert find_tables_containing(conn, SECRET) == []

@@ -44,7 +44,7 @@ def begin(conn: Connection, tenant: UUID = TENANT_A) -> UUID:
 
 def advance_to(conn: Connection, operation: UUID, *phases: str) -> Row:
     """Run steps until the erasure is in one of the phases or done."""
-    row = shown(conn, operation)
+    row = get_status(conn, operation)
     while row["state"] != "done" and row["progress"]["phase"] not in phases:
         before = row["progress"]["phase"]
         row = erasure_step(conn, operation)
@@ -52,14 +52,14 @@ def advance_to(conn: Connection, operation: UUID, *phases: str) -> Row:
     return row
 
 
-def shown(conn: Connection, operation: UUID) -> Row:
+def get_status(conn: Connection, operation: UUID) -> Row:
     row = conn.execute("select * from jobforge.operations where id = %s", [operation]).fetchone()
     assert row is not None
     return row
 
 
 def finish(conn: Connection, operation: UUID) -> Row:
-    row = shown(conn, operation)
+    row = get_status(conn, operation)
     for _ in range(200):
         if row["state"] == "done":
             return row
@@ -253,11 +253,11 @@ def test_an_operator_without_superuser_rights_waits_for_uncommitted_notes(
     operation = begin(conn)
     operator = connect("admin_login")
     steps = 0
-    while shown(conn, operation)["state"] != "waiting":
+    while get_status(conn, operation)["state"] != "waiting":
         assert call(operator, "advance_operations"), "no step was made"
         steps += 1
         assert steps < 20
-    assert shown(conn, operation)["progress"]["phase"] == "barrier"
+    assert get_status(conn, operation)["progress"]["phase"] == "barrier"
     speaking.commit()
     finish(conn, operation)
     assert tables_with(conn, TENANT_A) == LEFT
@@ -317,12 +317,12 @@ def test_a_step_deletes_no_more_than_its_limit_and_reports_progress(conn: Connec
     enqueue(conn, n=25)
     enqueue(conn, TENANT_B, n=2)
     operation = begin(conn)
-    assert shown(conn, operation)["matched"] == 25
+    assert get_status(conn, operation)["matched"] == 25
     left = []
     while count(conn, "jobs", TENANT_A):
         call(conn, "advance_operations", limit=1)
         left.append(count(conn, "jobs", TENANT_A))
-        assert shown(conn, operation)["done"] == 25 - left[-1]
+        assert get_status(conn, operation)["done"] == 25 - left[-1]
     assert left == [15, 5, 0]
     finish(conn, operation)
     [row] = call(conn, "get_operation", id=operation, tenant_id=TENANT_A)
@@ -339,9 +339,9 @@ def test_another_driver_continues_after_a_driver_was_killed_at_any_step(
     succeed(conn, worker, claim(conn, worker, limit=12))
     operation = begin(conn)
     for step in range(200):
-        if shown(conn, operation)["state"] == "done":
+        if get_status(conn, operation)["state"] == "done":
             break
-        before = shown(conn, operation)
+        before = get_status(conn, operation)
         with closing(connect_to(database.url)) as driver:
             driver.autocommit = False
             erasure_step(driver, operation, limit=1)
@@ -349,8 +349,8 @@ def test_another_driver_continues_after_a_driver_was_killed_at_any_step(
                 driver.commit()
             else:
                 conn.execute("select pg_terminate_backend(%s, 10000)", [driver.info.backend_pid])
-                assert shown(conn, operation) == before
-    assert shown(conn, operation)["done"] == 30
+                assert get_status(conn, operation) == before
+    assert get_status(conn, operation)["done"] == 30
     assert tables_with(conn, TENANT_A) == LEFT
 
 
@@ -362,7 +362,7 @@ def test_of_two_concurrent_drivers_one_makes_the_step(conn: Connection, connect:
     call(first, "advance_operations", limit=1)
     assert call(conn, "advance_operations", limit=1) == []
     first.commit()
-    assert shown(conn, operation)["done"] == 10
+    assert get_status(conn, operation)["done"] == 10
     finish(conn, operation)
 
 
@@ -416,7 +416,7 @@ def test_an_erasure_is_not_complete_before_the_artifacts_are_deleted(conn: Conne
     operation = begin(conn)
     while call(conn, "advance_operations"):
         pass
-    row = shown(conn, operation)
+    row = get_status(conn, operation)
     assert (row["finished_at"], row["progress"]["phase"]) == (None, "artifacts")
     # No process deletes them if all workers are TypeScript workers and no server runs.
     assert (row["state"], "waits for a server" in row["reason"]) == ("waiting", True)
@@ -437,14 +437,14 @@ def test_an_erasure_is_complete_when_a_listing_after_the_final_check_finds_no_fi
     for has_files in (True, True, False):
         while call(conn, "advance_operations"):
             pass
-        row = shown(conn, operation)
+        row = get_status(conn, operation)
         assert (row["state"], row["progress"]["phase"]) == ("waiting", "artifacts")
         [found] = call(conn, "next_erasure")
         call(conn, "confirm_erasure", **found, found=has_files)
     while call(conn, "advance_operations"):
         pass
-    assert shown(conn, operation)["state"] == "done"
-    assert "listed" not in shown(conn, operation)["progress"]
+    assert get_status(conn, operation)["state"] == "done"
+    assert "listed" not in get_status(conn, operation)["progress"]
 
 
 def test_a_second_call_joins_the_erasure_and_a_later_one_starts_another(conn: Connection) -> None:

@@ -66,9 +66,7 @@ def test_data_nested_too_deeply_is_refused(shared_conn: Connection, tenant: UUID
     assert refusal.value.sqlstate == "JF007"
 
 
-def test_data_that_comes_compressed_from_a_table_has_the_same_limit(
-    conn: Connection, tenant: UUID
-) -> None:
+def test_compressed_data_from_a_table_has_the_same_limit(conn: Connection, tenant: UUID) -> None:
     conn.execute(
         "create table public.kept as select jsonb_build_object('text', repeat('x', 1000000)) as it"
     )

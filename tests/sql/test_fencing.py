@@ -58,7 +58,7 @@ def worker(conn: Connection) -> UUID:
     return new_worker()
 
 
-def never_waiting(connect: Connect) -> Connection:
+def connect_without_waiting(connect: Connect) -> Connection:
     """A session whose statements fail when they wait for a lock."""
     session = connect()
     session.execute("set lock_timeout = '1ms'")
@@ -84,7 +84,7 @@ def test_a_repeated_completion_is_busy_until_the_first_commits_and_ok_afterwards
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
-    first, again = connect(autocommit=False), never_waiting(connect)
+    first, again = connect(autocommit=False), connect_without_waiting(connect)
     settle(first, worker, job, outcome)
     assert settle(again, worker, job, outcome) == ["busy"]
     first.commit()
@@ -97,7 +97,7 @@ def test_a_repeated_completion_replaces_a_first_one_that_was_rolled_back(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
-    first, again = connect(autocommit=False), never_waiting(connect)
+    first, again = connect(autocommit=False), connect_without_waiting(connect)
     settle(first, worker, job, outcome)
     assert settle(again, worker, job, outcome) == ["busy"]
     first.rollback()
@@ -222,7 +222,7 @@ def test_a_completion_is_busy_while_the_reaper_locks_the_job_and_lost_afterwards
 ) -> None:
     job = claim_job(conn, worker)
     clock.travel(minutes=1)
-    reaping, completing = connect(autocommit=False), never_waiting(connect)
+    reaping, completing = connect(autocommit=False), connect_without_waiting(connect)
     reap(reaping)
     assert settle(completing, worker, job, "succeeded") == ["busy"]
     reaping.commit()
@@ -235,7 +235,7 @@ def test_a_completion_is_busy_during_a_cancel_request_and_ends_the_job_afterward
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
-    canceling, completing = connect(autocommit=False), never_waiting(connect)
+    canceling, completing = connect(autocommit=False), connect_without_waiting(connect)
     call(canceling, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
     assert settle(completing, worker, job, outcome) == ["busy"]
     canceling.commit()

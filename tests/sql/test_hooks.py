@@ -114,7 +114,7 @@ def _exhausted(conn: Connection, clock: Clock, _: UUID) -> None:
     run_once(conn, "failed", error=ERROR)
 
 
-def _reaped_to_death(conn: Connection, clock: Clock, _: UUID) -> None:
+def _reaped_until_dead(conn: Connection, clock: Clock, _: UUID) -> None:
     for _attempt in range(2):
         claim(conn, new_worker())
         clock.travel(minutes=5)
@@ -193,7 +193,7 @@ ENDS: dict[str, tuple[End, Json]] = {
         _expired_during_a_claim,
         {"state": "canceled", "attempt": 0, "reason": "expired"},
     ),
-    "lost worker": (_reaped_to_death, {"state": "dead", "attempt": 2, "error": LOST}),
+    "lost worker": (_reaped_until_dead, {"state": "dead", "attempt": 2, "error": LOST}),
     "final failure": (
         _settled("failed", error=ERROR, final=True),
         {"state": "dead", "attempt": 1, "error": ERROR},

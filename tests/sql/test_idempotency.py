@@ -46,7 +46,7 @@ def known(shared_conn: Connection) -> Connection:
     return shared_conn
 
 
-def again(conn: Connection, tenant: UUID, **options: Any) -> Row:
+def enqueue_again(conn: Connection, tenant: UUID, **options: Any) -> Row:
     job = {"definition": "test", "key": "k", "payload": {"new": True}, **options}
     [row] = call(conn, "enqueue_jobs", jobs=[job], tenant_id=tenant)
     return row
@@ -63,10 +63,10 @@ def test_a_key_is_held_as_long_as_its_mode_says(
 
     if start in HELD_WHILE[mode] and on_conflict == "raise":
         with refused("JF011", job_id=str(first.job), key="k", index=0, same_payload=False):
-            again(known, first.tenant, on_conflict=on_conflict)
+            enqueue_again(known, first.tenant, on_conflict=on_conflict)
         assert first.row() == before
         return
-    row = again(known, first.tenant, on_conflict=on_conflict)
+    row = enqueue_again(known, first.tenant, on_conflict=on_conflict)
 
     if start not in HELD_WHILE[mode]:
         assert row["status"] == "created"
@@ -84,12 +84,12 @@ def test_a_window_frees_its_key_when_it_ends(conn: Connection, clock: Clock) -> 
     definition(conn)
     first = enqueue_one(conn, key="k", key_mode="window", key_window_s=60)
     clock.travel(seconds=50)
-    assert again(conn, TENANT_A)["job_id"] == first
+    assert enqueue_again(conn, TENANT_A)["job_id"] == first
     clock.travel(seconds=11)
-    second = again(conn, TENANT_A, key_mode="window", key_window_s=60)
+    second = enqueue_again(conn, TENANT_A, key_mode="window", key_window_s=60)
     assert second["status"] == "created"
     clock.travel(seconds=50)
-    assert again(conn, TENANT_A)["job_id"] == second["job_id"], "the new job has its own window"
+    assert enqueue_again(conn, TENANT_A)["job_id"] == second["job_id"], "the new window applies"
 
 
 def test_a_retained_key_is_held_for_thirty_days(conn: Connection, clock: Clock) -> None:
@@ -97,9 +97,9 @@ def test_a_retained_key_is_held_for_thirty_days(conn: Connection, clock: Clock) 
     first = enqueue_one(conn, key="k")
     call(conn, "cancel_job", job_id=first, tenant_id=TENANT_A)
     clock.travel(days=29.9)
-    assert again(conn, TENANT_A) == {"index": 0, "job_id": first, "status": "existing"}
+    assert enqueue_again(conn, TENANT_A) == {"index": 0, "job_id": first, "status": "existing"}
     clock.travel(days=0.2)
-    assert again(conn, TENANT_A)["status"] == "created"
+    assert enqueue_again(conn, TENANT_A)["status"] == "created"
 
 
 def test_a_key_is_unique_in_a_tenant_and_a_definition_across_versions(conn: Connection) -> None:
@@ -107,10 +107,10 @@ def test_a_key_is_unique_in_a_tenant_and_a_definition_across_versions(conn: Conn
     definition(conn, "test", 2)
     definition(conn, "other")
     first = enqueue_one(conn, key="k", definition="test@1")
-    assert again(conn, TENANT_A, definition="test@2")["job_id"] == first
-    assert again(conn, TENANT_A, definition="test", version=2)["job_id"] == first
-    assert again(conn, TENANT_A, definition="other")["status"] == "created"
-    assert again(conn, TENANT_B)["status"] == "created"
+    assert enqueue_again(conn, TENANT_A, definition="test@2")["job_id"] == first
+    assert enqueue_again(conn, TENANT_A, definition="test", version=2)["job_id"] == first
+    assert enqueue_again(conn, TENANT_A, definition="other")["status"] == "created"
+    assert enqueue_again(conn, TENANT_B)["status"] == "created"
 
 
 def test_jobs_without_a_key_are_never_duplicates(conn: Connection) -> None:
@@ -122,7 +122,7 @@ def test_jobs_without_a_key_are_never_duplicates(conn: Connection) -> None:
 def test_a_replaced_job_has_the_new_content_and_keeps_its_position(conn: Connection) -> None:
     definition(conn)
     first = enqueue_one(conn, key="k", delay_s=60, priority=1, tags=["old"], expires_in_s=90)
-    row = again(conn, TENANT_A, on_conflict="replace", priority=5, tags=["new"])
+    row = enqueue_again(conn, TENANT_A, on_conflict="replace", priority=5, tags=["new"])
     job = job_of(conn, TENANT_A, first)
     assert row == {"index": 0, "job_id": first, "status": "replaced"}
     assert (job["state"], job["priority"], job["tags"]) == ("queued", 5, ["new"])
@@ -147,7 +147,7 @@ def test_a_replacement_changes_every_field(conn: Connection, field: str, value: 
     definition(conn)
     first = enqueue_one(conn, key="k")
     options: dict[str, Any] = {field: value}
-    assert again(conn, TENANT_A, on_conflict="replace", **options)["status"] == "replaced"
+    assert enqueue_again(conn, TENANT_A, on_conflict="replace", **options)["status"] == "replaced"
     assert job_of(conn, TENANT_A, first)[field] == value
 
 
@@ -155,23 +155,23 @@ def test_a_replaced_job_holds_its_key_for_the_new_payload_from_then_on(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn)
-    first = again(conn, TENANT_A, delay_s=3e6, payload={"n": 1})
+    first = enqueue_again(conn, TENANT_A, delay_s=3e6, payload={"n": 1})
     clock.travel(days=20)
-    replaced = again(conn, TENANT_A, delay_s=3e6, payload={"n": 2}, on_conflict="replace")
+    replaced = enqueue_again(conn, TENANT_A, delay_s=3e6, payload={"n": 2}, on_conflict="replace")
     assert (replaced["job_id"], replaced["status"]) == (first["job_id"], "replaced")
     for payload, is_same in (({"n": 2}, True), ({"n": 1}, False)):
         with refused("JF011", job_id=str(first["job_id"]), same_payload=is_same):
-            again(conn, TENANT_A, payload=payload, on_conflict="raise")
+            enqueue_again(conn, TENANT_A, payload=payload, on_conflict="raise")
     clock.travel(days=20)
-    assert again(conn, TENANT_A)["status"] == "existing"
+    assert enqueue_again(conn, TENANT_A)["status"] == "existing"
     clock.travel(days=11)
-    assert again(conn, TENANT_A)["status"] == "created"
+    assert enqueue_again(conn, TENANT_A)["status"] == "created"
 
 
 def test_a_replacement_may_defer_the_job(conn: Connection) -> None:
     definition(conn)
     first = enqueue_one(conn, key="k")
-    again(conn, TENANT_A, on_conflict="replace", delay_s=60)
+    enqueue_again(conn, TENANT_A, on_conflict="replace", delay_s=60)
     job = job_of(conn, TENANT_A, first)
     assert (job["state"], job["queued_at"]) == ("scheduled", None)
     assert job["run_at"] - job["created_at"] >= timedelta(seconds=60)
@@ -236,7 +236,7 @@ def wait_for_block(watcher: Connection, waiting: Connection, holder: Connection)
 def enqueue_late(
     thread: ThreadPoolExecutor, watcher: Connection, holder: Connection, late: Connection
 ) -> Future[Row]:
-    future = thread.submit(again, late, TENANT_A, payload={"late": True})
+    future = thread.submit(enqueue_again, late, TENANT_A, payload={"late": True})
     wait_for_block(watcher, late, holder)
     return future
 
@@ -290,7 +290,7 @@ def test_a_job_that_was_released_or_snoozed_has_started(conn: Connection, outcom
     definition(conn)
     first, worker = enqueue_one(conn, key="k"), new_worker()
     complete(conn, worker, claim(conn, worker), outcome)
-    row = again(conn, TENANT_A, on_conflict="replace")
+    row = enqueue_again(conn, TENANT_A, on_conflict="replace")
     assert (row["status"], row["job_id"]) == ("existing", first)
     assert job_of(conn, TENANT_A, first)["payload"] == {}
 
@@ -316,7 +316,7 @@ def test_many_sessions_with_one_key_create_one_job(conn: Connection, connect: Co
     definition(conn)
     sessions = [connect() for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
-        rows = list(threads.map(lambda session: again(session, TENANT_A), sessions))
+        rows = list(threads.map(lambda session: enqueue_again(session, TENANT_A), sessions))
     assert len({row["job_id"] for row in rows}) == 1
     assert sorted(row["status"] for row in rows) == ["created"] + ["existing"] * 7
 
@@ -325,7 +325,7 @@ def test_a_revived_job_still_holds_its_key(conn: Connection, clock: Clock) -> No
     definition(conn, max_attempts=2, backoff_base_s=60)
     dead = prepare(conn, clock, "dead", key="k", key_mode="active")
     call_for_value(conn, "retry_job", job_id=dead.job, tenant_id=dead.tenant)
-    assert again(conn, dead.tenant)["job_id"] == dead.job
+    assert enqueue_again(conn, dead.tenant)["job_id"] == dead.job
 
 
 def test_a_new_job_created_by_retry_leaves_the_key_with_the_old_one(
@@ -335,7 +335,7 @@ def test_a_new_job_created_by_retry_leaves_the_key_with_the_old_one(
     done = prepare(conn, clock, "succeeded", key="k")
     made = call_for_value(conn, "retry_job", job_id=done.job, tenant_id=done.tenant)
     assert job_of(conn, done.tenant, made)["idempotency_key"] is None
-    assert again(conn, done.tenant)["job_id"] == done.job
+    assert enqueue_again(conn, done.tenant)["job_id"] == done.job
 
 
 def test_an_expired_key_is_taken_over_by_one_session_only(
@@ -349,6 +349,6 @@ def test_an_expired_key_is_taken_over_by_one_session_only(
     clock.travel(seconds=10)
     sessions = [connect() for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
-        rows = list(threads.map(lambda session: again(session, tenant), sessions))
+        rows = list(threads.map(lambda session: enqueue_again(session, tenant), sessions))
     assert len({row["job_id"] for row in rows}) == 1
     assert count(conn, "jobs", tenant) == 2

@@ -53,7 +53,7 @@ STATES = ["scheduled", "blocked", "queued", "running", "canceling", "succeeded",
 
 
 @pytest.fixture(scope="module")
-def one_of_each(shared_conn: Connection, shared_clock: Clock) -> dict[str, UUID]:
+def jobs_in_each_state(shared_conn: Connection, shared_clock: Clock) -> dict[str, UUID]:
     """A job in each state, all of one tenant; the running ones have failed before."""
     definition(shared_conn, max_attempts=2, backoff_base_s=60)
     subjects = {
@@ -87,19 +87,19 @@ def one_of_each(shared_conn: Connection, shared_clock: Clock) -> dict[str, UUID]
     ids=str,
 )
 def test_a_list_is_filtered_by_state(
-    shared_conn: Connection, one_of_each: dict[str, UUID], wanted: Any, found: list[str]
+    shared_conn: Connection, jobs_in_each_state: dict[str, UUID], wanted: Any, found: list[str]
 ) -> None:
     ids = list_ids(shared_conn, filter={"state": wanted})
-    assert set(ids) == {one_of_each[state] for state in found}
+    assert set(ids) == {jobs_in_each_state[state] for state in found}
     assert ids == sorted(ids, reverse=True)
     assert list_ids(shared_conn, filter={"state": wanted}, order="oldest") == ids[::-1]
 
 
 def test_a_running_job_that_was_asked_to_stop_is_listed_as_canceling(
-    shared_conn: Connection, one_of_each: dict[str, UUID]
+    shared_conn: Connection, jobs_in_each_state: dict[str, UUID]
 ) -> None:
     [row] = call(shared_conn, "list_jobs", filter={"state": "canceling"}, tenant_id=TENANT_A)
-    assert (row["id"], row["state"]) == (one_of_each["canceling"], "canceling")
+    assert (row["id"], row["state"]) == (jobs_in_each_state["canceling"], "canceling")
 
 
 def test_failed_selects_a_job_whose_last_attempt_had_no_error(conn: Connection) -> None:
@@ -211,7 +211,7 @@ def get(conn: Connection, job: UUID) -> Row:
     return row
 
 
-def test_one_job_comes_with_all_its_columns(conn: Connection) -> None:
+def test_one_job_has_all_its_columns(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn, payload={"a": 1}, tags=["t"])
     got = get(conn, job)

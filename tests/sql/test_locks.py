@@ -36,12 +36,14 @@ NAMES = (
 LOGINS = ("client_login", "service_login", "worker_login", "admin_login", "server_login")
 
 
-def hold_well_known_names(outsider: Connection, conn: Connection, *names: str) -> None:
+def take_advisory_locks(unprivileged: Connection, conn: Connection, *names: str) -> None:
     """Take every advisory lock that the engine ever used, until the session ends."""
     limits = [f"limit:{each}" for each in _limits(conn)]
     for name in (*NAMES, *limits, *names):
-        outsider.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [f"jobforge:{name}"])
-    outsider.execute("select pg_advisory_lock(%s)", [ADVISORY_LOCK])
+        unprivileged.execute(
+            "select pg_advisory_lock(hashtextextended(%s, 0))", [f"jobforge:{name}"]
+        )
+    unprivileged.execute("select pg_advisory_lock(%s)", [ADVISORY_LOCK])
 
 
 def _limits(conn: Connection) -> list[str]:
@@ -53,7 +55,7 @@ def _limits(conn: Connection) -> list[str]:
 
 
 @pytest.fixture
-def outsider(conn: Connection, connect: Connect) -> Connection:
+def unprivileged(conn: Connection, connect: Connect) -> Connection:
     """A login with no right except to connect."""
     conn.execute(
         """
@@ -65,19 +67,21 @@ def outsider(conn: Connection, connect: Connect) -> Connection:
 
 
 @attack
-def test_advisory_locks_do_not_block_capped_jobs(conn: Connection, outsider: Connection) -> None:
+def test_advisory_locks_do_not_block_capped_jobs(
+    conn: Connection, unprivileged: Connection
+) -> None:
     definition(conn, max_running=5, max_running_per_key=5, rate_limit=100, rate_period_s=1)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": 5})
     call(conn, "put_queue", queue="default", settings={"max_running": 5})
     enqueue(conn, n=3, limit_key="k")
     assert len(_limits(conn)) >= 4
-    hold_well_known_names(outsider, conn)
+    take_advisory_locks(unprivileged, conn)
     assert len(claim(conn, new_worker(), limit=10)) == 3
 
 
 @attack
 def test_advisory_locks_block_no_maintenance_and_no_operator(
-    conn: Connection, outsider: Connection, attempts: Attempts
+    conn: Connection, unprivileged: Connection, attempts: Attempts
 ) -> None:
     conn.execute("set lock_timeout = '2s'")
     definition(conn)
@@ -89,7 +93,7 @@ def test_advisory_locks_block_no_maintenance_and_no_operator(
         tenant_id=TENANT_A,
     )[0]["workflow_id"]
     call(conn, "cancel_workflow", id=workflow, tenant_id=TENANT_A)
-    hold_well_known_names(outsider, conn, f"replay:{event}", f"workflow:{workflow}")
+    take_advisory_locks(unprivileged, conn, f"replay:{event}", f"workflow:{workflow}")
 
     assert call_for_value(conn, "ensure_partitions", days=9) > 0
     assert call_for_value(conn, "apply_retention") != {}
@@ -121,9 +125,9 @@ def test_advisory_locks_block_no_maintenance_and_no_operator(
 
 @attack
 def test_advisory_locks_do_not_block_migrations(
-    database: Database, conn: Connection, outsider: Connection
+    database: Database, conn: Connection, unprivileged: Connection
 ) -> None:
-    hold_well_known_names(outsider, conn)
+    take_advisory_locks(unprivileged, conn)
     with connect_to(database.url) as own:
         own.execute("set lock_timeout = '2s'")
         assert migrate(own) == []

@@ -89,13 +89,13 @@ def finish(conn: Connection, limit: int = 1000) -> int:
     return steps
 
 
-def look(conn: Connection, tenant: UUID, operation: UUID) -> Row:
+def get_operation(conn: Connection, tenant: UUID, operation: UUID) -> Row:
     [row] = call(conn, "get_operation", id=operation, tenant_id=tenant)
     return row
 
 
 def progress(conn: Connection, tenant: UUID, operation: UUID) -> tuple[str, int, int]:
-    row = look(conn, tenant, operation)
+    row = get_operation(conn, tenant, operation)
     return row["state"], row["done"], row["skipped"]
 
 
@@ -146,7 +146,7 @@ def test_each_kind_acts_on_jobs_of_its_states_and_counts_them_first(
         before = {name: state_of(conn, tenant, job) for name, job in jobs.items()}
         assert count(conn, tenant, kind) == len(after)
         operation = start(conn, tenant, kind)
-        assert look(conn, tenant, operation)["matched"] == len(after)
+        assert get_operation(conn, tenant, operation)["matched"] == len(after)
         finish(conn)
         now = {name: state_of(conn, tenant, job) for name, job in jobs.items()}
         assert now == before | after, kind
@@ -196,7 +196,7 @@ def test_the_timeline_and_the_log_name_the_actor(
         ("operation.end", str(operation), 1),
         ("operation.start", str(operation), None),
     ]
-    assert look(conn, tenant, operation)["created_by"] == "ada@example.org"
+    assert get_operation(conn, tenant, operation)["created_by"] == "ada@example.org"
 
 
 WRONG: list[tuple[str, str | None, Any, Any]] = [
@@ -246,7 +246,7 @@ def test_an_operation_runs_in_steps_and_handles_each_job_once(
         seen.append((step["jobs"], step["state"]))
     assert seen == [(10, "running"), (10, "running"), (5, "done")]
     assert set(states(conn, tenant, jobs)) == {"canceled"}
-    row = look(conn, tenant, operation)
+    row = get_operation(conn, tenant, operation)
     assert (row["matched"], row["done"], row["skipped"]) == (25, 25, 0)
     assert row["created_at"] <= row["started_at"] <= row["finished_at"]
 
@@ -258,7 +258,7 @@ def test_jobs_enqueued_later_are_not_affected(conn: Connection, tenant: UUID) ->
     late = enqueue_one(conn, tenant)
     finish(conn)
     assert state_of(conn, tenant, late) == "queued"
-    assert look(conn, tenant, operation)["done"] == 15
+    assert get_operation(conn, tenant, operation)["done"] == 15
 
 
 def test_a_job_that_dies_again_is_not_redriven_twice(conn: Connection, tenant: UUID) -> None:
@@ -355,7 +355,7 @@ def test_a_step_that_cannot_run_fails_its_operation_only(conn: Connection, tenan
         "update jobforge.operations set filter = '{\"colour\": 1}' where id = %s", [broken]
     )
     finish(conn)
-    row = look(conn, tenant, broken)
+    row = get_operation(conn, tenant, broken)
     assert (row["state"], row["reason"][:11]) == ("failed", "error JF002")
     assert progress(conn, tenant, sound) == ("done", 1, 0)
     assert state_of(conn, tenant, job) == "canceled"
@@ -374,7 +374,7 @@ def test_a_canceled_operation_stops(conn: Connection, tenant: UUID) -> None:
         )
     assert finish(conn) == 0
     assert states(conn, tenant, jobs).count("canceled") == 5
-    row = look(conn, tenant, operation)
+    row = get_operation(conn, tenant, operation)
     assert (row["state"], row["done"]) == ("canceled", 5)
     assert row["finished_at"] is not None
 
@@ -416,11 +416,11 @@ def test_a_canary_that_fails_once_is_awaited_and_one_that_dies_stops_the_redrive
     run_all(conn, "failed", 1, error=error, retry_in_s=1)
     clock.travel(seconds=2)
     finish(conn)
-    assert look(conn, tenant, operation)["state"] == "waiting"
+    assert get_operation(conn, tenant, operation)["state"] == "waiting"
     run_all(conn, "failed", 1, error=error, final=True)
     clock.travel(seconds=2)
     finish(conn)
-    row = look(conn, tenant, operation)
+    row = get_operation(conn, tenant, operation)
     assert (row["state"], row["done"]) == ("failed", 1)
     assert row["reason"] == f"canary {jobs[-1]} died again"
     clock.travel(hours=1)

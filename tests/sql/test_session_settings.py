@@ -33,7 +33,7 @@ NIL = "00000000-0000-0000-0000-000000000000"
 attack = pytest.mark.attack("session settings")
 
 
-def of_queue(name: str) -> str:
+def queue_setting(name: str) -> str:
     return f"jobforge.{name}_" + hashlib.md5(QUEUE.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -95,8 +95,8 @@ def forgeries(conn: Connection) -> Iterator[list[tuple[str, str]]]:
     yield from ([("jobforge.served", text.replace("{stamp}", row["stamp"]))] for text in SERVED)
     yield from ([("jobforge.promoted", text)] for text in PROMOTED)
     for text in HEADS:
-        yield [("jobforge.cursors", remembered), (of_queue("heads"), text)]
-        yield [("jobforge.cursors", rescanned), (of_queue("scanned"), text)]
+        yield [("jobforge.cursors", remembered), (queue_setting("heads"), text)]
+        yield [("jobforge.cursors", rescanned), (queue_setting("scanned"), text)]
     yield from ([(PENDING, text)] for text in ("x", f"{TENANT_A}", f"{TENANT_A} 1 2 3 4"))
 
 

@@ -32,13 +32,13 @@ class Reader:
     def __init__(self, conn: Connection, limit: int = 1000, tenant: UUID | None = None) -> None:
         self.conn = conn
         self.asked = {"limit": limit, "tenant_id": tenant}
-        _let_others_end(conn)
+        _wait_for_other_transactions(conn)
         self.position = str(call(conn, "read_stream")[-1]["place"])
         self.seen: list[Row] = []
 
     def read(self) -> list[Row]:
         """Return the new rows."""
-        _let_others_end(self.conn)
+        _wait_for_other_transactions(self.conn)
         found: list[Row] = []
         is_complete = False
         while not is_complete:
@@ -52,7 +52,7 @@ class Reader:
         return [row["job_id"] for row in self.read()]
 
 
-def _let_others_end(conn: Connection) -> None:
+def _wait_for_other_transactions(conn: Connection) -> None:
     """Wait for the transactions of other tests: the stream ends before the oldest running one."""
     query = """
         select pid, backend_xid::text as xid from pg_stat_activity

@@ -67,7 +67,7 @@ def world(database: Database, conn: Connection) -> World:
 
 
 @pytest.fixture(scope="module")
-def calm_world(server: PostgresServer) -> Iterator[World]:
+def shared_world(server: PostgresServer) -> Iterator[World]:
     """One world for attempts that change nothing unless they succeed."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield World.make(database, conn)
@@ -76,9 +76,9 @@ def calm_world(server: PostgresServer) -> Iterator[World]:
 @pytest.mark.attack("tables and views, by another tenant")
 @each_attacker
 def test_no_relation_leaks_another_tenant(
-    calm_world: World, attacker: Attacker, attempts: Attempts
+    shared_world: World, attacker: Attacker, attempts: Attempts
 ) -> None:
-    assert attack_relations(calm_world, attacker, count=attempts) == []
+    assert attack_relations(shared_world, attacker, count=attempts) == []
 
 
 @pytest.mark.attack("SQL functions, by another tenant")
@@ -209,11 +209,13 @@ MISSING_CHECKS = [
 @pytest.mark.parametrize(
     "missing", MISSING_CHECKS, ids=lambda f: f"{f.function}: {f.comparison} by {f.attacker}"
 )
-def test_the_attack_detects_a_missing_comparison(calm_world: World, missing: MissingCheck) -> None:
+def test_the_attack_detects_a_missing_comparison(
+    shared_world: World, missing: MissingCheck
+) -> None:
     with ExitStack() as rewritten:
         for each in (missing, *missing.also):
-            rewritten.enter_context(_rewritten(calm_world.conn, each))
-        found = attack_function(calm_world, missing.attacker, missing.through or missing.function)
+            rewritten.enter_context(_rewritten(shared_world.conn, each))
+        found = attack_function(shared_world, missing.attacker, missing.through or missing.function)
     assert found != []
 
 
@@ -232,20 +234,24 @@ def test_a_function_granted_to_workers_must_be_listed_as_confined_or_not(world: 
 
 
 @pytest.mark.attack("tenancy")
-def test_row_security_cannot_be_switched_off(calm_world: World, attempts: Attempts) -> None:
-    for relation in relations(calm_world.conn):
+def test_row_security_cannot_be_switched_off(shared_world: World, attempts: Attempts) -> None:
+    for relation in relations(shared_world.conn):
         attempts(1)
-        with calm_world.session(CLIENT) as session, refused(DENIED), session.transaction() as conn:
+        with (
+            shared_world.session(CLIENT) as session,
+            refused(DENIED),
+            session.transaction() as conn,
+        ):
             conn.execute("set local row_security = off")
             conn.execute(sql.SQL("table {}").format(sql.Identifier("jobforge", relation.name)))
 
 
 @pytest.mark.attack("tenancy")
 def test_a_leaky_function_in_a_filter_sees_only_own_rows(
-    calm_world: World, attempts: Attempts
+    shared_world: World, attempts: Attempts
 ) -> None:
     notices: list[str] = []
-    with calm_world.session(CLIENT) as session, session.transaction() as conn:
+    with shared_world.session(CLIENT) as session, session.transaction() as conn:
         conn.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
         # So cheap that the planner would run it before any other condition, if it were allowed to.
         conn.execute(
@@ -254,25 +260,25 @@ def test_a_leaky_function_in_a_filter_sees_only_own_rows(
             as $$ begin raise notice '%', $1; return true; end $$
             """
         )
-        for relation in relations(calm_world.conn):
+        for relation in relations(shared_world.conn):
             if relation.is_partition or relation.name in HIDDEN:
                 continue
             query = sql.SQL("select from {} as r where pg_temp.leak(to_jsonb(r)::text)")
             conn.execute(query.format(sql.Identifier("jobforge", relation.name)))
             attempts(1)
-    assert calm_world.a.found_in(" ".join(notices))
-    assert calm_world.b.found_in(" ".join(notices)) == set()
+    assert shared_world.a.found_in(" ".join(notices))
+    assert shared_world.b.found_in(" ".join(notices)) == set()
 
 
 @pytest.mark.attack("tenancy")
-def test_the_catalog_reveals_nothing_about_rows(calm_world: World, attempts: Attempts) -> None:
-    calm_world.conn.execute("analyze")
-    with calm_world.session(CLIENT) as session:
+def test_the_catalog_reveals_nothing_about_rows(shared_world: World, attempts: Attempts) -> None:
+    shared_world.conn.execute("analyze")
+    with shared_world.session(CLIENT) as session:
         for view in ("pg_stats", "pg_stats_ext", "pg_stat_activity", "pg_settings", "pg_locks"):
             answer = session.run(sql.SQL("table {}").format(sql.Identifier(view)), {})
             attempts(1)
             assert answer.code is None
-            assert calm_world.b.found_in(answer.text) == set()
+            assert shared_world.b.found_in(answer.text) == set()
 
 
 ESCALATIONS = """
@@ -308,9 +314,9 @@ def test_no_login_can_raise_its_own_privileges(
 
 @pytest.mark.attack("tenancy")
 def test_a_setting_that_is_not_a_tenant_gives_no_access(
-    calm_world: World, attempts: Attempts
+    shared_world: World, attempts: Attempts
 ) -> None:
-    with calm_world.session(NOBODYS) as session:
+    with shared_world.session(NOBODYS) as session:
         for setting in ("not-a-uuid", "*", "null"):
             for query in ("select * from jobforge.jobs", "select * from jobforge.list_jobs()"):
                 with refused(INVALID_TEXT), session.transaction() as conn:

@@ -18,7 +18,7 @@ from sql.long_json import (
     unbounded_columns,
 )
 from sql.planted_tenants import plant
-from unit.test_doctor import WELL
+from unit.test_doctor import HEALTHY
 
 from jobforge.db.doctor.checks import diagnose
 from jobforge.embedded import PostgresServer
@@ -88,7 +88,7 @@ def test_a_repaired_operation_acts_on_no_job(conn: Connection) -> None:
 
 def _repairs(conn: Connection) -> list[str]:
     """Return the statements that doctor suggests."""
-    findings = diagnose(replace(WELL, unreadable=_troubles(conn)))
+    findings = diagnose(replace(HEALTHY, unreadable=_troubles(conn)))
     return [each.fix for each in findings if each.check == "values" and each.fix is not None]
 
 

@@ -29,7 +29,7 @@ END = "test:end"
 
 
 @pytest.fixture
-def heard(conn: Connection, connect: Connect) -> Callable[[], list[tuple[str, str]]]:
+def notifications(conn: Connection, connect: Connect) -> Callable[[], list[tuple[str, str]]]:
     """Returns the notifications on the channels of two queues since the last call, as (channel,
     payload)."""
     listener = connect()
@@ -44,77 +44,77 @@ def heard(conn: Connection, connect: Connect) -> Callable[[], list[tuple[str, st
             if notify.channel == END:
                 return received
             received.append((notify.channel, notify.payload))
-        raise AssertionError("the end was never heard")
+        raise AssertionError("the last notification never arrived")
 
     return ask
 
 
 def test_an_enqueue_wakes_its_queue_once_with_an_empty_payload(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     jobs = [{"definition": "test"}] * 5 + [{"definition": "test", "queue": "mail"}] * 3
     call(conn, "enqueue_jobs", jobs=jobs, tenant_id=TENANT_A)
-    assert sorted(heard()) == [("jobforge:default", ""), ("jobforge:mail", "")]
+    assert sorted(notifications()) == [("jobforge:default", ""), ("jobforge:mail", "")]
     call(conn, "enqueue_payloads", definition="test", payloads=[{}] * 3, tenant_id=TENANT_B)
-    assert heard() == [("jobforge:default", "")]
+    assert notifications() == [("jobforge:default", "")]
 
 
 def test_a_claim_that_promotes_jobs_of_another_queue_wakes_that_queue(
-    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, clock: Clock, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue(conn, n=2, queue="mail", delay_s=60)
     clock.travel(minutes=2)
     assert claim(conn, new_worker(), "default") == []
-    assert heard() == [("jobforge:mail", "")]
+    assert notifications() == [("jobforge:mail", "")]
 
 
 def test_a_claim_that_promotes_more_jobs_than_it_takes_wakes_its_queue(
-    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, clock: Clock, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue(conn, n=2, delay_s=60)
     clock.travel(minutes=2)
     assert len(claim(conn, new_worker(), "default", limit=1)) == 1
-    assert heard() == [("jobforge:default", "")]
+    assert notifications() == [("jobforge:default", "")]
 
 
 def test_a_claim_that_takes_all_the_jobs_that_it_promotes_notifies_no_session(
-    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, clock: Clock, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue(conn, n=2, delay_s=60)
     clock.travel(minutes=2)
     assert len(claim(conn, new_worker(), "default", limit=2)) == 2
-    assert heard() == []
+    assert notifications() == []
 
 
 def test_a_released_job_wakes_its_queue(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue(conn, n=2, queue="mail")
     worker = new_worker()
     held = claim(conn, worker, "mail", limit=2)
-    heard()
+    notifications()
     release(conn, worker, held)
-    assert heard() == [("jobforge:mail", "")]
+    assert notifications() == [("jobforge:mail", "")]
 
 
 def test_without_notify_everything_works_and_no_session_is_notified(
-    conn: Connection, connect: Connect, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, connect: Connect, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     session = connect(autocommit=False)
     session.execute("set local jobforge.notify = off")
     job = enqueue_one(session)
     session.commit()
-    assert heard() == []
+    assert notifications() == []
     assert [row["job_id"] for row in claim(conn, new_worker())] == [job]
     enqueue_one(session)  # the setting applied to that transaction only
     session.commit()
-    assert heard() == [("jobforge:default", "")]
+    assert notifications() == [("jobforge:default", "")]
 
 
 def test_a_notify_setting_that_is_not_a_boolean_is_refused(conn: Connection) -> None:
@@ -179,35 +179,35 @@ def test_a_transaction_that_notifies_cannot_be_prepared(conn: Connection, connec
 
 
 def test_a_job_that_is_not_due_wakes_no_queue(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue_one(conn, delay_s=60)
     enqueue_one(conn, delay_s=0.5)
-    assert heard() == []
+    assert notifications() == []
 
 
 def test_a_rolled_back_enqueue_wakes_no_queue(
-    conn: Connection, connect: Connect, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, connect: Connect, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     session = connect(autocommit=False)
     enqueue_one(session)
     session.rollback()
-    assert heard() == []
+    assert notifications() == []
 
 
 def test_a_queue_that_was_woken_and_still_has_jobs_is_not_woken_again(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     stop_time(conn)
     enqueue_one(conn)
-    assert len(heard()) == 1
+    assert len(notifications()) == 1
     enqueue_one(conn)
     call(conn, "enqueue_job", definition="test", tenant_id=TENANT_A)
     call(conn, "enqueue_payloads", definition="test", payloads=[{}] * 3, tenant_id=TENANT_A)
-    assert heard() == []
+    assert notifications() == []
 
 
 @pytest.mark.parametrize(
@@ -215,80 +215,80 @@ def test_a_queue_that_was_woken_and_still_has_jobs_is_not_woken_again(
 )
 def test_another_tenant_or_priority_wakes_the_queue_again(
     conn: Connection,
-    heard: Callable[[], list[tuple[str, str]]],
+    notifications: Callable[[], list[tuple[str, str]]],
     tenant: UUID,
     priority: int,
 ) -> None:
     definition(conn)
     enqueue_one(conn)
-    heard()
+    notifications()
     enqueue_one(conn, tenant, priority=priority)
-    assert len(heard()) == 1
+    assert len(notifications()) == 1
 
 
 def test_a_queue_is_woken_again_when_its_last_job_was_taken(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue_one(conn)
     claim(conn, new_worker())
-    heard()
+    notifications()
     enqueue_one(conn)
-    assert len(heard()) == 1
+    assert len(notifications()) == 1
 
 
 def test_an_old_waiting_job_does_not_prevent_the_wakeup_of_its_queue(
-    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, clock: Clock, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue_one(conn)
-    heard()
+    notifications()
     clock.travel(seconds=6)
     enqueue_one(conn)
-    assert len(heard()) == 1
+    assert len(notifications()) == 1
 
 
 def test_a_job_rescheduled_to_now_wakes_its_queue(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     job = enqueue_one(conn, delay_s=60)
     call(conn, "reschedule_job", job_id=job, run_at=None, tenant_id=TENANT_A)
-    assert heard() == [("jobforge:default", "")]
+    assert notifications() == [("jobforge:default", "")]
 
 
 def test_a_replacement_that_makes_a_job_ready_wakes_its_queue(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     enqueue_one(conn, key="k", delay_s=60)
     enqueue_one(conn, key="k", on_conflict="replace")
-    assert heard() == [("jobforge:default", "")]
+    assert notifications() == [("jobforge:default", "")]
 
 
 def test_a_revived_job_wakes_its_queue(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn, max_attempts=1)
     job = enqueue_one(conn)
     worker = new_worker()
     complete(conn, worker, claim(conn, worker), "failed")
-    heard()
+    notifications()
     call(conn, "retry_job", job_id=job, tenant_id=TENANT_A)
-    assert heard() == [("jobforge:default", "")]
+    assert notifications() == [("jobforge:default", "")]
 
 
 def test_the_hooks_of_a_job_that_ended_wake_their_queue(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn, hooks=True)
     definition(conn, "test:hooks", queue="mail")
     enqueue_one(conn)
     worker = new_worker()
     held = claim(conn, worker)
-    heard()
+    notifications()
     complete(conn, worker, held)
-    assert heard() == [("jobforge:mail", "")]
+    assert notifications() == [("jobforge:mail", "")]
 
 
 def test_canceling_a_running_job_notifies_its_worker(conn: Connection, connect: Connect) -> None:
@@ -310,14 +310,14 @@ def test_a_command_notifies_its_worker(conn: Connection, connect: Connect) -> No
 
 
 def test_resuming_wakes_the_queues_that_workers_serve(
-    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+    conn: Connection, notifications: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
     call(conn, "register_worker", worker_id=new_worker(), queues=["default", "mail"], slots=1)
     for kind, name in [("queue", "mail"), ("definition", "test"), ("tenant", TENANT_A)]:
         argument = {"queue": "queue", "definition": "key", "tenant": "tenant_id"}[kind]
         call(conn, f"pause_{kind}", **{argument: name})
-        heard()
+        notifications()
         call(conn, f"resume_{kind}", **{argument: name})
         woken = {"jobforge:mail"} if kind == "queue" else {"jobforge:mail", "jobforge:default"}
-        assert {channel for channel, _ in heard()} == woken
+        assert {channel for channel, _ in notifications()} == woken

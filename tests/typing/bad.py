@@ -1,4 +1,4 @@
-"""What type checkers must refuse: every line that ends in `# error`, and no other."""
+"""Code that type checkers must refuse: every line that ends in `# error`, and no other."""
 
 from jobforge import Context, Handle, JobForge
 

@@ -1,4 +1,7 @@
-"""What type checkers must accept, and what they must know. It is checked, never run."""
+"""Code that type checkers must accept, and the types that they must infer.
+
+It is checked, never run.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import assert_type

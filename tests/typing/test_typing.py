@@ -41,7 +41,7 @@ def test_good_calls_are_accepted_with_the_right_types(check: Check) -> None:
 
 
 @checkers
-def test_each_bad_call_is_refused_where_it_stands(check: Check) -> None:
+def test_each_bad_call_is_refused_on_its_line(check: Check) -> None:
     lines = (FOLDER / "bad.py").read_text(encoding="utf-8").splitlines()
     marked = {number for number, line in enumerate(lines, 1) if line.endswith("# error")}
     assert set(check("bad.py")) == marked

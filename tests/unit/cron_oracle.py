@@ -1,8 +1,9 @@
-"""An oracle for schedules where clocks change: it looks at every minute, and knows no cron.
+"""An oracle for schedules around clock changes: it checks every minute and has no cron logic.
 
-The rule, once more: a schedule of every hour fires at each real minute that the clocks show so. Any
-other one fires once for each minute of the calendar that it names: at the first real minute that
-the clocks show so, or, when they never do, at the first that they show after it.
+The rule: a schedule of every hour fires at each real minute for which the wall clock shows a
+matching time. Any other schedule fires once for each calendar minute that it names: at the first
+real minute for which the wall clock shows that time, or, if it never does, at the first one for
+which the clock shows a later time.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 MINUTE = timedelta(minutes=1)
 AROUND = timedelta(hours=14)
 
-# Changes at midnight, of half an hour, of two hours, in summer and around Ramadan.
+# Zones with clock changes at midnight, of half an hour, of two hours, in summer and around Ramadan.
 ZONES = (
     "Africa/Cairo",
     "Africa/Casablanca",
@@ -32,7 +33,7 @@ ZONES = (
 
 @dataclass(frozen=True, slots=True)
 class Daily:
-    """Minutes and hours of a schedule of every day, and how it is spelled."""
+    """Minutes and hours of a daily schedule, and its cron text."""
 
     text: str
     minutes: frozenset[int]
@@ -47,7 +48,7 @@ def daily(text: str, minutes: range | list[int], hours: range | list[int]) -> Da
 
 
 def changes(zone: ZoneInfo, first: int, last: int) -> Iterator[datetime]:
-    """The first minute after each change of the clocks, in UTC."""
+    """Return the first minute after each clock change, in UTC."""
     at, end = datetime(first, 1, 1, tzinfo=UTC), datetime(last + 1, 1, 1, tzinfo=UTC)
     step = timedelta(hours=12)
     while at < end:
@@ -64,7 +65,7 @@ def changes(zone: ZoneInfo, first: int, last: int) -> Iterator[datetime]:
 
 
 class Clock:
-    """What the clocks of a place show at each minute around a change."""
+    """The wall clock of a zone at each minute around a clock change."""
 
     def __init__(self, zone: ZoneInfo, change: datetime) -> None:
         count = 2 * AROUND // MINUTE

@@ -1,4 +1,4 @@
-"""The pages with the number of attacks: written by a run of them, and complete."""
+"""The pages with the number of attacks are written by a run of the attack tests, and complete."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ DOCS = ROOT / "docs"
 MARK = re.compile(r'mark\.attack\("([^"]+)"\)')
 
 
-def test_the_page_has_every_area_that_the_tests_attack() -> None:
+def test_the_page_has_every_area_of_the_attack_tests() -> None:
     """If it fails, run `make attacks`, which writes the page."""
     marked = {
         area
@@ -53,7 +53,7 @@ def test_a_run_writes_the_table_and_the_total(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("count", "shown"), [(0, "0"), (7, "7"), (99, "99"), (101, "100"), (12_999, "12,000")]
 )
-def test_a_shown_count_is_a_lower_bound_of_two_digits(count: int, shown: str) -> None:
+def test_a_published_count_is_a_lower_bound_of_two_digits(count: int, shown: str) -> None:
     report = attacks.Report()
     report.add("ssrf", count, passed=True)
     assert report.total == shown

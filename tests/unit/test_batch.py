@@ -1,4 +1,4 @@
-"""A batch while it is being made."""
+"""Batches that are being created."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from jobforge import JobForge
 from jobforge.errors import Invalid
 
 
-def test_more_jobs_than_can_be_made_at_once_are_refused_in_async_code_too(
+def test_too_many_jobs_in_one_call_are_refused_in_async_code_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("jobforge.sdk.batch._MOST_AT_ONCE", 1)
@@ -25,7 +25,7 @@ def test_more_jobs_than_can_be_made_at_once_are_refused_in_async_code_too(
         asyncio.run(jf.batch().aadd(work.args(), work.args()))
 
 
-def test_a_definition_is_no_job() -> None:
+def test_a_definition_is_not_accepted_as_a_job() -> None:
     jf = JobForge(tenant="acme")
 
     @jf.job

@@ -21,7 +21,7 @@ def _job(tenant: int) -> ClaimedJob:
 
 
 async def _with(*tenants: int) -> ClaimBuffer:
-    """Of two claims alike: one was read, one waits."""
+    """Return a buffer with two equal claims: one was read, one waits."""
     ready = ClaimBuffer()
     for _ in range(2):
         ready.add(PendingResult.from_value(len(tenants), [_job(tenant) for tenant in tenants]), 0.0)
@@ -29,7 +29,7 @@ async def _with(*tenants: int) -> ClaimBuffer:
     return ready
 
 
-async def test_few_jobs_of_a_flood_are_kept_while_another_tenant_has_some() -> None:
+async def test_few_jobs_of_a_flood_are_kept_while_another_tenant_has_jobs() -> None:
     ready = await _with(*[1] * LOTS, 2)
     assert ready.is_flooded
     assert ready.is_crowded
@@ -39,13 +39,13 @@ async def test_few_jobs_of_a_flood_are_kept_while_another_tenant_has_some() -> N
     assert not ready.is_crowded
 
 
-async def test_a_tenant_that_is_alone_floods_nobody() -> None:
+async def test_a_single_tenant_is_not_a_flood() -> None:
     ready = await _with(*[1] * LOTS)
     assert not ready.is_flooded
     assert not ready.is_crowded
 
 
-async def test_tenants_that_have_as_much_as_each_other_are_no_flood() -> None:
+async def test_tenants_with_equal_numbers_of_jobs_are_not_a_flood() -> None:
     ready = await _with(*range(LOTS))
     assert not ready.is_flooded
     assert not ready.is_crowded

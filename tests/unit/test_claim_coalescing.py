@@ -7,56 +7,56 @@ from jobforge.worker.claim_coalescing import Pacer
 from jobforge.worker.slots import Slots
 
 
-class _Desk:
-    """Four slots of one queue, all taken, and what was rung for."""
+class _Worker:
+    """A worker with four slots of one queue, all in use, and the wake-ups that its pacer sent."""
 
     def __init__(self, *, has_more: bool) -> None:
         slots = Slots({"mail": 4})
         slots.reserve({"mail": 4 if has_more else 5}, {"mail": 4})
-        self.rung: list[str] = []
-        self.was_rung = asyncio.Event()
-        self.turns = Pacer(slots, lambda: self._ring("claim"), lambda: self._ring("settle"))
+        self.wakeups: list[str] = []
+        self.was_woken = asyncio.Event()
+        self.pacer = Pacer(slots, lambda: self._wake("claim"), lambda: self._wake("settle"))
 
-    def _ring(self, what: str) -> None:
-        self.rung.append(what)
-        self.was_rung.set()
+    def _wake(self, what: str) -> None:
+        self.wakeups.append(what)
+        self.was_woken.set()
 
 
-def _rung(act: Callable[[_Desk], object], *, has_more: bool = True) -> list[str]:
-    """What was rung for at once, and when nothing was, what was later."""
+def _wakeups(act: Callable[[_Worker], object], *, has_more: bool = True) -> list[str]:
+    """Return the wake-ups sent at once, or if there were none, those sent later."""
 
     async def run() -> list[str]:
-        desk = _Desk(has_more=has_more)
-        act(desk)
-        at_once = [*desk.rung]
-        await desk.was_rung.wait()
-        return at_once or ["later", *desk.rung]
+        worker = _Worker(has_more=has_more)
+        act(worker)
+        at_once = [*worker.wakeups]
+        await worker.was_woken.wait()
+        return at_once or ["later", *worker.wakeups]
 
     return asyncio.run(run())
 
 
-def test_two_ends_of_four_slots_share_a_turn() -> None:
-    def act(desk: _Desk) -> None:
-        desk.turns.record_ends("mail", ran_s=60)
-        assert desk.rung == []
-        desk.turns.record_ends("mail", ran_s=60)
+def test_two_finished_jobs_of_four_slots_share_a_wakeup() -> None:
+    def act(worker: _Worker) -> None:
+        worker.pacer.record_ends("mail", ran_s=60)
+        assert worker.wakeups == []
+        worker.pacer.record_ends("mail", ran_s=60)
 
-    assert _rung(act) == ["claim", "settle"]
+    assert _wakeups(act) == ["claim", "settle"]
 
 
-def test_an_end_that_stays_alone_has_its_turn_too() -> None:
-    assert _rung(lambda desk: desk.turns.record_ends("mail", ran_s=60)) == [
+def test_a_single_finished_job_causes_a_wakeup_too() -> None:
+    assert _wakeups(lambda worker: worker.pacer.record_ends("mail", ran_s=60)) == [
         "later",
         "claim",
         "settle",
     ]
 
 
-def test_an_end_is_settled_at_once_when_no_more_jobs_are_waiting() -> None:
-    assert _rung(lambda desk: desk.turns.record_ends("mail", ran_s=60), has_more=False) == [
+def test_a_finished_job_is_settled_at_once_when_no_more_jobs_are_waiting() -> None:
+    assert _wakeups(lambda worker: worker.pacer.record_ends("mail", ran_s=60), has_more=False) == [
         "settle"
     ]
 
 
-def test_a_job_that_took_no_time_waits_for_nobody() -> None:
-    assert _rung(lambda desk: desk.turns.record_ends("mail")) == ["claim", "settle"]
+def test_a_job_that_took_no_time_is_not_delayed() -> None:
+    assert _wakeups(lambda worker: worker.pacer.record_ends("mail")) == ["claim", "settle"]

@@ -1,4 +1,4 @@
-"""Commands: from a payload to an argument list, and what is refused on the way."""
+"""Commands: how a payload becomes an argument list, and what is refused."""
 
 import re
 import tomllib
@@ -36,7 +36,7 @@ def _argv(command: Command, **payload: Any) -> list[str]:
 
 @pytest.mark.attack("argv")
 @given(TEXTS, TEXTS)
-def test_every_element_is_one_argument_whatever_the_values_hold(first: str, second: str) -> None:
+def test_every_element_is_one_argument_for_any_values(first: str, second: str) -> None:
     template = read_template(["echo", "--", "{first}", "<{first}|{second}>"])
     values = {"first": first, "second": second}
     assert template.render(values) == ["echo", "--", first, f"<{first}|{second}>"]
@@ -46,13 +46,13 @@ def test_every_element_is_one_argument_whatever_the_values_hold(first: str, seco
     ("value", "text"),
     [(5, "5"), (-0.5, "-0.5"), (True, "true"), (10**30, "1" + "0" * 30), ("", "")],
 )
-def test_texts_numbers_and_booleans_are_written_as_json_has_them(value: Any, text: str) -> None:
+def test_strings_numbers_and_booleans_are_written_as_in_json(value: Any, text: str) -> None:
     assert read_template(["p", "--", "{v}"]).render({"v": value}) == ["p", "--", text]
 
 
 @pytest.mark.attack("argv")
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, "a\0b", "\ud800", "x" * 200_000])
-def test_what_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None:
+def test_a_value_that_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None:
     with pytest.raises(InvalidPayload) as refused:
         read_template(["p", "--", "{v}"]).render({"v": value})
     assert refused.value.field == "v"
@@ -105,16 +105,16 @@ def test_a_value_cannot_become_an_option(
         ["echo", "a\0b"],
     ],
 )
-def test_what_is_no_template_is_refused(argv: Any) -> None:
+def test_an_invalid_template_is_refused(argv: Any) -> None:
     with pytest.raises(Invalid):
         read_template(argv)
 
 
-def test_braces_are_written_twice() -> None:
+def test_doubled_braces_are_literal_braces() -> None:
     assert read_template(["p", "{{{v}}}"]).render({"v": "x"}) == ["p", "{x}"]
 
 
-def test_without_parameters_every_value_is_a_required_text() -> None:
+def test_without_parameters_every_value_is_a_required_string() -> None:
     command = _command("convert", "--", "{source}", "{target}")
     assert _argv(command, source="a b", target="c") == ["convert", "--", "a b", "c"]
     for payload in ({"source": "a"}, {"source": "a", "target": 1}, {"source": "a", "x": "b"}):
@@ -153,7 +153,7 @@ IMAGES = [
 
 @pytest.fixture(scope="module", params=["python", "toml"])
 def thumbnail(request: pytest.FixtureRequest) -> Command:
-    """The example of the page."""
+    """Return the command of the documentation's example."""
     [example] = re.findall(rf"^```{request.param}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     app = JobForge()
     if request.param == "toml":
@@ -167,7 +167,7 @@ def thumbnail(request: pytest.FixtureRequest) -> Command:
 
 @pytest.mark.attack("argv")
 @pytest.mark.parametrize("name", IMAGES)
-def test_the_example_of_the_page_takes_no_coder_of_imagemagick(
+def test_the_example_of_the_page_accepts_no_imagemagick_coder(
     thumbnail: Command, name: str
 ) -> None:
     good = {"source": "in/a.png", "target": "out/a.png", "size": 64}
@@ -195,19 +195,19 @@ def test_a_model_checks_the_payload_and_gives_defaults() -> None:
     ],
     ids=["no such parameter", "may be missing", "no schema", "elsewhere"],
 )
-def test_parameters_that_cannot_serve_are_refused(schema: dict[str, Any]) -> None:
+def test_unusable_parameters_are_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         _command("echo", "{v}", parameters=schema)
 
 
 @pytest.mark.attack("argv")
-def test_a_pattern_takes_no_time() -> None:
+def test_a_pattern_is_matched_in_linear_time() -> None:
     schema = {"properties": {"v": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["v"]}
     with pytest.raises(InvalidPayload):
         _command("echo", "{v}", parameters=schema).parse_arguments(1, {"v": "a" * 5000 + "b"})
 
 
-def test_what_is_enqueued_is_checked_too() -> None:
+def test_payloads_are_checked_on_enqueue_too() -> None:
     command = _command("convert", "{source}")
     assert command.parameters.build_payload((), {"source": "a"}) == {"source": "a"}
     with pytest.raises(InvalidPayload):
@@ -219,7 +219,7 @@ def test_its_schema_is_registered() -> None:
     assert registered["parameters"]["required"] == ["source"]
 
 
-def test_an_exit_says_how_it_went() -> None:
+def test_the_exit_code_decides_the_outcome() -> None:
     command = _command("/usr/bin/convert")
     done, failed = (
         command.verdict_from_exit(ProcessExit(code=0)),
@@ -237,7 +237,7 @@ def test_an_exit_says_how_it_went() -> None:
     assert command.verdict_from_exit(ProcessExit(signal=9)) is None
 
 
-def test_commands_of_the_configuration_are_added() -> None:
+def test_commands_of_the_configuration_are_registered() -> None:
     app = JobForge()
     add_commands(app.command, {"shrink": {"argv": ["convert", "{source}"], "timeout": 30}})
     assert app.definitions["shrink"].settings.timeout_s == 30
@@ -247,14 +247,14 @@ def test_commands_of_the_configuration_are_added() -> None:
     "table",
     [{}, {"argv": ["x"], "shell": True}, {"argv": ["x"], "memory": "much"}, {"argv": "x y"}],
 )
-def test_a_table_that_is_not_right_is_refused_by_name(table: dict[str, Any]) -> None:
+def test_an_invalid_command_table_is_refused_by_name(table: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as refused:
         add_commands(JobForge().command, {"shrink": table})
     assert "shrink" in str(refused.value)
 
 
 @pytest.mark.attack("argv")
-def test_only_commands_that_are_allowed_are_served() -> None:
+def test_only_allowed_commands_are_served() -> None:
     app = JobForge()
     allowed = app.command("allowed", argv=["true"])
     app.command("forbidden", argv=["true"])

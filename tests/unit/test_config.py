@@ -1,4 +1,4 @@
-"""Where a setting comes from."""
+"""Settings: their sources, precedence and validation."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_nothing_set_is_the_default(tmp_path: Path) -> None:
     assert Config().postgres_dir == Path(".jobforge/pg")
 
 
-def test_a_server_takes_the_place_of_a_database_that_was_named_further_off(
+def test_a_server_overrides_a_database_from_a_source_of_lower_precedence(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "jobforge.toml").write_text('database_url = "file"')
@@ -60,7 +60,7 @@ def test_the_key_may_be_in_a_file_and_is_not_shown(tmp_path: Path) -> None:
     assert "jf_secret" not in repr(config)
 
 
-def test_pyproject_serves_when_there_is_no_jobforge_toml(tmp_path: Path) -> None:
+def test_pyproject_is_used_without_a_jobforge_toml(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.jobforge]\ndata_dir = "state"')
     assert load(environ={}, folder=tmp_path).data_dir == Path("state")
 
@@ -88,21 +88,21 @@ def _of_user(folder: Path, **variables: str) -> Config:
     return load(environ={"HOME": str(home), **variables}, folder=folder)
 
 
-def test_the_file_of_the_user_wins_over_the_default_alone(tmp_path: Path) -> None:
+def test_the_users_file_overrides_only_the_defaults(tmp_path: Path) -> None:
     assert _of_user(tmp_path).database_url == "mine"
     (tmp_path / "jobforge.toml").write_text('database_url = "file"')
     config = _of_user(tmp_path)
     assert (config.database_url, config.tenant) == ("file", "acme")
 
 
-def test_a_profile_goes_over_the_top_of_its_file(tmp_path: Path) -> None:
+def test_a_profile_overrides_the_top_level_of_its_file(tmp_path: Path) -> None:
     config = _of_user(tmp_path, JOBFORGE_PROFILE="staging")
     assert (config.database_url, config.tenant) == ("staging", "acme")
     config = _of_user(tmp_path, JOBFORGE_PROFILE="production")
     assert (config.server, config.database_url) == ("https://jobs.example.com", None)
 
 
-def test_an_unknown_profile_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_profile_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _of_user(tmp_path, JOBFORGE_PROFILE="prod")
     assert caught.value.hint == "there are: production, staging"
@@ -110,7 +110,7 @@ def test_an_unknown_profile_is_refused_with_those_there_are(tmp_path: Path) -> N
         load(environ={"JOBFORGE_PROFILE": "prod"}, folder=tmp_path)
 
 
-def test_the_folder_for_settings_may_be_another(tmp_path: Path) -> None:
+def test_the_folder_for_settings_can_be_changed(tmp_path: Path) -> None:
     (tmp_path / "xdg" / "jobforge").mkdir(parents=True)
     (tmp_path / "xdg" / "jobforge" / "config.toml").write_text('tenant = "umbrella"')
     assert _of_user(tmp_path, XDG_CONFIG_HOME=str(tmp_path / "xdg")).tenant == "umbrella"
@@ -118,14 +118,14 @@ def test_the_folder_for_settings_may_be_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["profiles = 3", "[profiles]\na = 1", "tenat = 'x'"])
-def test_a_wrong_file_of_the_user_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_user_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "jobforge").mkdir()
     (tmp_path / "jobforge" / "config.toml").write_text(text)
     with pytest.raises(ConfigError, match=r"config\.toml"):
         load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, folder=tmp_path)
 
 
-def test_variables_that_are_nearly_settings_are_found() -> None:
+def test_variables_with_misspelled_setting_names_are_found() -> None:
     environ = {
         "JOBFORGE_DATABSE_URL": "x",
         "JOBFORGE_TENANT": "x",
@@ -141,7 +141,7 @@ def test_variables_that_are_nearly_settings_are_found() -> None:
     ("text", "field"),
     [("databse_url = 'x'", "databse_url"), ("data_dir = 3", "data_dir"), ("no toml", None)],
 )
-def test_a_wrong_file_is_refused_and_the_field_named(
+def test_an_invalid_file_is_refused_and_the_field_named(
     tmp_path: Path, text: str, field: str | None
 ) -> None:
     (tmp_path / "jobforge.toml").write_text(text)
@@ -200,7 +200,7 @@ def _from_variable(folder: Path, name: str, value: str) -> Any:
         ("allowed_commands", "thumbnail", ("thumbnail",)),
     ],
 )
-def test_a_variable_is_read_as_what_it_stands_for(
+def test_a_variable_is_parsed_as_the_type_of_its_setting(
     tmp_path: Path, name: str, text: str, value: Any
 ) -> None:
     assert _from_variable(tmp_path, name, text) == value
@@ -223,9 +223,7 @@ def test_a_variable_is_read_as_what_it_stands_for(
         ),
     ],
 )
-def test_the_file_may_use_the_types_of_toml(
-    tmp_path: Path, name: str, text: str, value: Any
-) -> None:
+def test_the_file_may_use_toml_types(tmp_path: Path, name: str, text: str, value: Any) -> None:
     assert getattr(_from_file(tmp_path, f"{name} = {text}"), name) == value
 
 
@@ -259,7 +257,9 @@ def test_commands_are_tables_of_the_file(tmp_path: Path) -> None:
         ("heartbeat_s", "20"),
     ],
 )
-def test_a_wrong_value_is_refused_and_the_field_named(tmp_path: Path, name: str, text: str) -> None:
+def test_an_invalid_value_is_refused_and_the_field_named(
+    tmp_path: Path, name: str, text: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         _from_variable(tmp_path, name, text)
     assert caught.value.field == name
@@ -287,19 +287,19 @@ def test_a_value_of_the_wrong_type_is_refused(tmp_path: Path, text: str, field: 
     assert caught.value.field == field
 
 
-def test_the_hint_tells_where_a_wrong_value_comes_from(tmp_path: Path) -> None:
+def test_the_hint_names_the_source_of_an_invalid_value(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _from_variable(tmp_path, "processes", "two")
     assert "JOBFORGE_PROCESSES" in (caught.value.hint or "")
 
 
-def test_a_name_with_a_slip_is_answered_with_the_right_one(tmp_path: Path) -> None:
+def test_a_misspelled_name_is_refused_with_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _from_file(tmp_path, "databse_url = 'x'")
     assert caught.value.hint == "did you mean database_url?"
 
 
-def test_a_name_like_none_of_ours_is_answered_with_all_of_them(tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused_with_all_names(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _from_file(tmp_path, "xyzzy = 'x'")
     assert all(field.name in (caught.value.hint or "") for field in fields(Config))
@@ -325,20 +325,20 @@ def test_a_variable_that_names_a_file_wins_over_the_settings_file(tmp_path: Path
     assert load(environ=environ, folder=tmp_path).database_url == "variable"
 
 
-def test_a_url_and_a_file_of_it_in_one_place_are_refused(tmp_path: Path) -> None:
+def test_a_url_and_a_url_file_in_one_source_are_refused(tmp_path: Path) -> None:
     environ = {"JOBFORGE_DATABASE_URL": "x", "JOBFORGE_DATABASE_URL_FILE": "y"}
     with pytest.raises(ConfigError) as caught:
         load(environ=environ, folder=tmp_path)
     assert caught.value.field == "database_url_file"
 
 
-def test_a_file_of_a_url_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_url_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file") as caught:
         load(environ={"JOBFORGE_LISTEN_URL_FILE": str(tmp_path / "none")}, folder=tmp_path)
     assert caught.value.field == "listen_url_file"
 
 
-def test_the_settings_can_be_printed_without_giving_a_password_away() -> None:
+def test_printed_settings_do_not_reveal_a_password() -> None:
     config = Config(database_url="hunter2", listen_url="hunter2", test_database_url="hunter2")
     assert "hunter2" not in repr(config)
 
@@ -353,7 +353,7 @@ def test_the_documentation_lists_every_setting() -> None:
     ("environ", "wanted"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
-def test_colours_are_left_out_when_the_environment_says_so(
+def test_colors_are_omitted_when_the_environment_says_so(
     environ: dict[str, str], *, wanted: bool
 ) -> None:
     assert wants_color(environ) == wanted
@@ -368,7 +368,7 @@ def test_credentials_cannot_be_passed_on_to_jobs(tmp_path: Path, name: str) -> N
         load(environ={"JOBFORGE_JOB_ENVIRONMENT": f"LANG,{name}"}, folder=tmp_path)
 
 
-def test_files_with_credentials_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_credentials_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = {
         "JOBFORGE_SECRET_KEY_FILE": tmp_path / "key",
         "JOBFORGE_SECRETS_DIR": tmp_path / "secrets",
@@ -385,7 +385,7 @@ def test_files_with_credentials_are_known(tmp_path: Path, monkeypatch: pytest.Mo
     assert set(secret_files(load())) == {*named.values(), tmp_path / "jobforge.toml"}
 
 
-def test_a_config_file_without_credentials_is_not_among_them(
+def test_a_config_file_without_credentials_is_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "jobforge.toml").write_text('app = "app.py"\nlog_level = "debug"')

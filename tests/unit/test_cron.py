@@ -1,4 +1,4 @@
-"""Schedules: what their text means, where clocks change, and what is refused."""
+"""Schedules: what cron expressions mean, clock changes, and what is refused."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
@@ -32,7 +32,7 @@ SCHEDULES = (
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_every_change_of_the_clocks_fires_as_the_oracle_says(name: str) -> None:
+def test_every_clock_change_fires_as_the_oracle_says(name: str) -> None:
     zone = ZoneInfo(name)
     found = list(changes(zone, 2024, 2030))
     assert len(found) >= 10
@@ -47,8 +47,8 @@ def test_every_change_of_the_clocks_fires_as_the_oracle_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["America/New_York", "Australia/Lord_Howe", "America/Santiago"])
-def test_the_next_firing_is_the_same_from_wherever_one_looks(name: str) -> None:
-    """A scheduler asks anew each time, also while the clocks show an hour again."""
+def test_the_next_firing_does_not_depend_on_the_starting_point(name: str) -> None:
+    """A scheduler computes it again each time, also while the wall clock repeats an hour."""
     zone = ZoneInfo(name)
     for change in islice(changes(zone, 2026, 2027), 3):
         clock = Clock(zone, change)
@@ -73,7 +73,7 @@ def test_the_next_firing_is_the_same_from_wherever_one_looks(name: str) -> None:
         ("0 12 * * *", "Europe/Berlin", "2026-03-28T12:00Z", "2026-03-29T10:00Z", None),
     ],
 )
-def test_known_changes_of_the_clocks(
+def test_known_clock_changes(
     text: str, zone: str, after: str, expected: str, change: str | None
 ) -> None:
     [run] = cron.parse(text, zone).preview(datetime.fromisoformat(after), 1)
@@ -95,7 +95,7 @@ def test_known_changes_of_the_clocks(
         ("0 9 * * MON-FRI", "2026-06-01T09:00Z"),
         ("0 0 * * 7", "2026-06-07T00:00Z"),
         ("0 0 29 feb *", "2028-02-29T00:00Z"),
-        ("0 0 13 * fri", "2026-06-05T00:00Z"),  # one of the two suffices
+        ("0 0 13 * fri", "2026-06-05T00:00Z"),  # either of the two suffices
         ("0 0 13 * */7", "2026-09-13T00:00Z"),  # unless one begins with a star
         ("0 0 5-5/2 * *", "2026-06-05T00:00Z"),
     ],
@@ -129,7 +129,7 @@ def test_a_schedule_fires_first_at(text: str, first: str) -> None:
         ("0 " * 60, cron.MAX_LENGTH),
     ],
 )
-def test_a_wrong_schedule_is_refused_where_it_is_wrong(text: str, position: int) -> None:
+def test_an_invalid_schedule_is_refused_with_the_position(text: str, position: int) -> None:
     with pytest.raises(Invalid) as refused:
         cron.parse(text, "UTC")
     assert refused.value.field == "cron"
@@ -137,18 +137,18 @@ def test_a_wrong_schedule_is_refused_where_it_is_wrong(text: str, position: int)
 
 
 @pytest.mark.parametrize("zone", ["Mars/X", "", "../../etc/passwd", "/etc/localtime", "UTC\0"])
-def test_a_zone_that_is_none_is_refused(zone: str) -> None:
+def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(Invalid) as refused:
         cron.parse("@daily", zone)
     assert refused.value.field == "timezone"
 
 
-def test_a_schedule_says_itself_in_words() -> None:
+def test_a_schedule_has_a_description_in_words() -> None:
     assert cron.parse("0 9 * * MON-FRI", "UTC").describe() == "At 09:00 on Monday through Friday"
     assert cron.parse("@daily", "UTC").describe() == "At 00:00 every day"
 
 
-def test_years_of_minutes_are_looked_through_from_their_end() -> None:
+def test_years_of_missed_minutes_are_searched_from_the_end() -> None:
     every_minute = cron.parse("* * * * *", "Europe/Berlin")
     found = every_minute.last_before(NOW, first=NOW - timedelta(days=4000), most=100)
     assert found == [NOW - n * MINUTE for n in range(100, 0, -1)]

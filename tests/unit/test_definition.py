@@ -1,4 +1,4 @@
-"""A decorated function: what it serves, how it is called, its upgrades and its hooks."""
+"""A decorated function: its definition, calls, payload upgrades and hooks."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ JOB_ID, ENDED_ID, TENANT = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 class Channel:
-    """Keeps what a job says."""
+    """Records the notes of a job."""
 
     def __init__(self) -> None:
         self.notes: list[tuple[str, dict[str, Json]]] = []
@@ -94,14 +94,14 @@ def _nothing() -> None: ...
 async def _async_nothing() -> None: ...
 
 
-def test_only_an_async_function_may_run_inline(jf: JobForge) -> None:
+def test_only_an_async_function_can_run_inline(jf: JobForge) -> None:
     with pytest.raises(Invalid, match="async def") as refusal:
         jf.job(isolation="inline")(_nothing)
     assert refusal.value.field == "isolation"
     assert jf.job(isolation="inline")(_async_nothing).is_async
 
 
-def test_a_generator_and_a_class_are_no_handlers(jf: JobForge) -> None:
+def test_a_generator_or_a_class_is_not_a_valid_handler(jf: JobForge) -> None:
     def generator() -> Any:
         yield 1
 
@@ -127,7 +127,7 @@ def test_a_plain_call_runs_the_function(jf: JobForge) -> None:
     assert asyncio.run(who(make_context(), "ada")) == "ada1"
 
 
-def test_the_context_is_told_from_the_parameters(jf: JobForge) -> None:
+def test_the_context_parameter_is_not_part_of_the_payload(jf: JobForge) -> None:
     @jf.job
     def typed(job: jobforge.Context, x: int) -> int:
         return job.attempt + x
@@ -137,7 +137,7 @@ def test_the_context_is_told_from_the_parameters(jf: JobForge) -> None:
         return ctx.attempt + x
 
     @jf.job
-    def unnamed(ctx, x: int):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - that is it
+    def unnamed(ctx, x: int):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - annotations are missing on purpose
         return ctx.attempt + x
 
     @jf.job
@@ -162,7 +162,7 @@ class _Order(BaseModel):
     number: int
 
 
-def test_a_payload_that_does_not_fit_is_refused(jf: JobForge) -> None:
+def test_a_payload_that_does_not_match_is_refused(jf: JobForge) -> None:
     definition = jf.job(_early)
     with pytest.raises(InvalidPayload) as refusal:
         definition.parse_arguments(1, {"number": "many"})
@@ -203,7 +203,7 @@ def test_a_gap_between_versions_is_an_error(jf: JobForge) -> None:
             send.upgrade(from_version=version)
 
 
-def test_results_are_written_as_json(jf: JobForge) -> None:
+def test_results_are_encoded_as_json(jf: JobForge) -> None:
     @jf.job
     def made() -> _Order: ...  # type: ignore[empty-body] # only its type counts
 
@@ -256,7 +256,7 @@ def make_hooked(jf: JobForge) -> tuple[Definition[[], int], list[object]]:
     return count, seen
 
 
-def test_hooks_are_called_by_how_the_job_ended(jf: JobForge) -> None:
+def test_hooks_are_called_for_the_outcome_of_the_job(jf: JobForge) -> None:
     _, seen = make_hooked(jf)
     run_hooks_of(jf, ended("succeeded", result=7))
     run_hooks_of(jf, ended("dead", error={"type": "KeyError"}))
@@ -270,7 +270,7 @@ def test_hooks_are_called_by_how_the_job_ended(jf: JobForge) -> None:
     ]
 
 
-def test_one_hook_that_fails_keeps_no_other_from_running(
+def test_a_hook_that_fails_does_not_prevent_the_others_from_running(
     jf: JobForge, caplog: pytest.LogCaptureFixture
 ) -> None:
     count, seen = make_hooked(jf)
@@ -285,7 +285,7 @@ def test_one_hook_that_fails_keeps_no_other_from_running(
     assert "broken" in caplog.text
 
 
-def test_hooks_make_a_definition_of_their_own(jf: JobForge) -> None:
+def test_hooks_create_a_separate_definition(jf: JobForge) -> None:
     @jf.job(version=2, queue="slow")
     def count() -> int:
         return 1
@@ -302,14 +302,14 @@ def test_hooks_make_a_definition_of_their_own(jf: JobForge) -> None:
     )
 
 
-def test_a_hook_of_the_app_is_for_definitions_before_and_after_it(jf: JobForge) -> None:
+def test_a_hook_of_the_app_applies_to_definitions_before_and_after_it(jf: JobForge) -> None:
     jf.job(key="before")(_nothing)
     jf.on_success(lambda ctx, result: None)  # noqa: ARG005 - a hook takes both
     jf.job(key="after")(_nothing)
     assert sorted(jf.definitions) == ["after", "after:hooks", "before", "before:hooks"]
 
 
-def test_start_hooks_run_in_order_and_fail_nothing(jf: JobForge) -> None:
+def test_start_hooks_run_in_order_and_cannot_fail_the_job(jf: JobForge) -> None:
     count, seen = make_hooked(jf)
 
     @jf.on_start
@@ -326,8 +326,8 @@ def test_start_hooks_run_in_order_and_fail_nothing(jf: JobForge) -> None:
     assert len(count.start_hooks) == 2
 
 
-class Door:
-    """The way to the worker, as the inside of a job's process has it."""
+class ProcessChannel:
+    """The channel to the worker, as code in a job's process uses it."""
 
     tenant_id = TENANT
 
@@ -339,16 +339,16 @@ class Door:
         return [Enqueued(JOB_ID, EnqueueStatus.CREATED) for _ in jobs]
 
 
-def test_inside_a_job_enqueue_goes_through_the_door(
+def test_inside_a_job_enqueue_uses_the_channel(
     jf: JobForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, _ = make_hooked(jf)
-    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", door := Door())
+    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", channel := ProcessChannel())
     handle = count.using(priority=3).enqueue()
     asyncio.run(count.using(tenant=TENANT).aenqueue())
     count.enqueue_many([count.args(), count.args()])
-    assert [job.definition for job in door.jobs] == ["count"] * 4
-    assert (handle.id, handle.tenant_id, door.jobs[0].priority) == (JOB_ID, TENANT, 3)
+    assert [job.definition for job in channel.jobs] == ["count"] * 4
+    assert (handle.id, handle.tenant_id, channel.jobs[0].priority) == (JOB_ID, TENANT, 3)
     with pytest.raises(Denied, match="own tenant"):
         count.using(tenant=UUID(int=9)).enqueue()
     with pytest.raises(Conflict, match="no database"):
@@ -362,12 +362,12 @@ def test_inside_a_job_enqueue_goes_through_the_door(
         ({"on_conflict": "raise"}, "key"),
         ({"key": "k", "dedupe": "always"}, "dedupe"),
         ({"delay": -1}, "delay"),
-        ({"at": datetime(2030, 1, 1)}, "at"),  # noqa: DTZ001 - that is the fault
+        ({"at": datetime(2030, 1, 1)}, "at"),  # noqa: DTZ001 - the missing time zone is the error
         ({"expires_at": "tomorrow"}, "expires_at"),
         ({"tags": "one"}, "tags"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_by_name(
+def test_contradictory_options_are_refused_by_name(
     jf: JobForge, options: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -375,11 +375,11 @@ def test_options_that_make_no_sense_are_refused_by_name(
     assert refusal.value.field == field
 
 
-def test_later_options_go_over_earlier_ones(jf: JobForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", door := Door())
+def test_later_options_override_earlier_ones(jf: JobForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", channel := ProcessChannel())
     first = jf.job(_nothing).using(priority=1, queue="slow", key="k")
     first.using(priority=2, dedupe="active").enqueue()
-    (job,) = door.jobs
+    (job,) = channel.jobs
     assert (job.priority, job.queue, job.key, job.key_mode) == (2, "slow", "k", "active")
 
 
@@ -390,7 +390,7 @@ def test_a_tenant_that_is_neither_uuid_nor_slug_is_refused(jf: JobForge) -> None
     assert refusal.value.field == "tenant"
 
 
-def test_a_type_without_a_schema_is_told_with_its_definition(jf: JobForge) -> None:
+def test_a_type_without_a_schema_is_reported_with_its_definition(jf: JobForge) -> None:
     def call(what: type) -> str:
         return what.__name__
 

@@ -1,4 +1,4 @@
-"""Settings as people give them, and as the database takes them."""
+"""Settings as users write them, and as the database accepts them."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,12 +30,12 @@ from jobforge.sdk.outcome_exceptions import Retry
         ("1.5GB", int(1.5 * GIB)),
     ],
 )
-def test_a_size_is_a_number_or_a_text_with_a_unit(given: int | str, count: int) -> None:
+def test_a_size_is_a_number_or_a_string_with_a_unit(given: int | str, count: int) -> None:
     assert parse_size(given, "memory") == count
 
 
 @pytest.mark.parametrize("given", ["", "MB", "256XB", "-1", "1e9", 0, True, None, "1 2"])
-def test_what_is_no_size_is_refused(given: Any) -> None:
+def test_an_invalid_size_is_refused(given: Any) -> None:
     with pytest.raises(Invalid) as refusal:
         parse_size(given, "memory")
     assert refusal.value.field == "memory"
@@ -63,7 +63,7 @@ def test_a_setting_out_of_bounds_is_refused_by_its_name(field: str, value: Any) 
     assert refusal.value.field == field
 
 
-def test_settings_in_words_become_seconds_and_bytes() -> None:
+def test_settings_with_units_become_seconds_and_bytes() -> None:
     settings = read_settings(
         key="report",
         retry=Retry(max_attempts=8, base=2, give_up_on=(KeyError,)),
@@ -81,7 +81,7 @@ def test_settings_in_words_become_seconds_and_bytes() -> None:
     assert read_settings(retry=3).max_attempts == 3
 
 
-def test_what_is_registered_is_what_the_database_knows() -> None:
+def test_registered_settings_are_those_that_the_database_accepts() -> None:
     settings = DefinitionSettings(
         "a", max_running=2, rate=Rate(10, 60, 20), rate_per_key=Rate(1), hooks=True
     )

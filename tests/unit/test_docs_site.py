@@ -1,6 +1,7 @@
-"""The documentation holds together: every page can be found, every link leads to a place, every
-block of Python can be read, every command exists. What the blocks do is looked at by the tests of
-their pages.
+"""The documentation is consistent.
+
+Every page can be found, every link has a target, every Python block can be parsed, and every
+command exists. Other tests, one file per page, run the blocks.
 """
 
 import ast
@@ -35,7 +36,7 @@ def _text(page: Path) -> str:
 
 
 def _prose(page: Path) -> str:
-    """The page without its blocks of code, whose `#` begin no headings."""
+    """Return the page without its code blocks, in which `#` does not begin a heading."""
     return re.sub(r"^```.*?^```", "", _text(page), flags=re.MULTILINE | re.DOTALL)
 
 
@@ -47,7 +48,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READ_ELSEWHERE, *EXAMPLES], ids=_name)
-def test_links_lead_to_a_page_and_a_heading_that_are_there(page: Path) -> None:
+def test_links_have_an_existing_page_and_heading(page: Path) -> None:
     for path, anchor in re.findall(r"\]\(([^)\s#:]*)(?:#([^)\s]*))?\)", _prose(page)):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), path
@@ -59,14 +60,14 @@ def test_links_lead_to_a_page_and_a_heading_that_are_there(page: Path) -> None:
 
 @cache
 def _anchors(page: Path) -> set[str]:
-    """Of the headings, as the site and as repositories on the web make them; only if they agree."""
+    """Return the anchors of the headings on which the site and GitHub agree."""
     headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
     words = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
     return {re.sub(r"\s", "-", text) for text in words if not re.search(r"[-\s]{2,}", text)}
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=_name)
-def test_every_block_of_python_can_be_read(page: Path) -> None:
+def test_every_block_of_python_can_be_parsed(page: Path) -> None:
     blocks = re.findall(r"^```py(?:thon)?\n(.*?)^```", _text(page), re.MULTILINE | re.DOTALL)
     for number, block in enumerate(blocks, 1):
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -74,7 +75,7 @@ def test_every_block_of_python_can_be_read(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_every_block_of_data_and_shell_can_be_read(page: Path) -> None:
+def test_every_block_of_data_and_shell_can_be_parsed(page: Path) -> None:
     pattern = r"^```(json|toml|bash|sh)\n(.*?)^```"
     for language, block in re.findall(pattern, _text(page), re.MULTILINE | re.DOTALL):
         if language == "json":

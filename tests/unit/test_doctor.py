@@ -1,4 +1,4 @@
-"""What the doctor makes of facts: each thing that can be wrong is found, and has its remedy."""
+"""The doctor's checks: each problem is found in the facts and has a remedy."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -63,7 +63,7 @@ def worker(state: str, clock_skew_s: float = 0.01) -> WorkerInfo:
     )
 
 
-WELL = Facts(
+HEALTHY = Facts(
     SOUND,
     round_trip_s=0.001,
     skew_s=0.0,
@@ -77,25 +77,25 @@ WELL = Facts(
 )
 
 
-def ill(**facts: Any) -> list[Finding]:
-    """What is found beyond a sound installation."""
-    return [each for each in diagnose(replace(WELL, **facts)) if each.grade is not Grade.OK]
+def problems(**facts: Any) -> list[Finding]:
+    """Return the findings beyond those of a healthy installation."""
+    return [each for each in diagnose(replace(HEALTHY, **facts)) if each.grade is not Grade.OK]
 
 
 def seen(**facts: Any) -> dict[str, Any]:
     return {"inspection": replace(SOUND, **facts)}
 
 
-def test_a_sound_installation_has_no_finding_and_says_what_was_looked_at() -> None:
-    findings = diagnose(WELL)
+def test_a_healthy_installation_has_no_finding_and_lists_the_checks() -> None:
+    findings = diagnose(HEALTHY)
     assert {finding.grade for finding in findings} == {Grade.OK}
     assert len({finding.check for finding in findings}) == len(findings) == 17
 
 
-def test_advice_about_vacuum_is_what_the_doctor_says_of_it_and_else_nothing() -> None:
-    assert advise_vacuum(WELL) == []
+def test_the_advice_about_vacuum_is_that_of_the_doctor() -> None:
+    assert advise_vacuum(HEALTHY) == []
     facts = replace(
-        WELL, vacuum_blockers=[SESSION], tables=[replace(JOBS, dead=200_000)], workers=[]
+        HEALTHY, vacuum_blockers=[SESSION], tables=[replace(JOBS, dead=200_000)], workers=[]
     )
     assert [(each.check, each.fix) for each in advise_vacuum(facts)] == [
         ("snapshots", "select pg_terminate_backend(4711);"),
@@ -227,38 +227,40 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
 
 
 @pytest.mark.parametrize(("facts", "check", "grade", "remedy"), CASES)
-def test_what_is_wrong_is_found_alone_and_has_its_remedy(
+def test_each_problem_is_found_alone_and_has_its_remedy(
     facts: dict[str, Any], check: str, grade: Grade, remedy: str
 ) -> None:
-    (finding,) = ill(**facts)
+    (finding,) = problems(**facts)
     assert (finding.check, finding.grade) == (check, grade)
     assert remedy in (finding.fix or "")
 
 
 def test_a_row_with_a_long_value_is_named_with_its_table() -> None:
-    [finding] = ill(**unreadable("steps", "job_id = 'j1' and name = 'charge'", "result"))
+    [finding] = problems(**unreadable("steps", "job_id = 'j1' and name = 'charge'", "result"))
     assert finding.message.startswith(
         "result of the row of jobforge.steps with job_id = 'j1' and name = 'charge' is too long"
     )
 
 
-def test_where_all_values_are_readable_it_says_how_many_rows_were_checked() -> None:
-    [finding] = [each for each in diagnose(replace(WELL, unreadable=[])) if each.check == "values"]
+def test_without_unreadable_values_the_number_of_checked_rows_is_shown() -> None:
+    [finding] = [
+        each for each in diagnose(replace(HEALTHY, unreadable=[])) if each.check == "values"
+    ]
     assert finding.grade is Grade.OK
     assert "50,000 rows of each table" in finding.message
 
 
-def test_a_snapshot_that_is_young_is_nobodys_business() -> None:
-    assert ill(vacuum_blockers=[replace(SESSION, seconds=20.0)]) == []
+def test_a_recent_snapshot_is_not_reported() -> None:
+    assert problems(vacuum_blockers=[replace(SESSION, seconds=20.0)]) == []
 
 
-def test_who_may_not_see_workers_is_told_nothing_of_them() -> None:
-    checks = {finding.check for finding in diagnose(replace(WELL, workers=None, troubles=None))}
+def test_without_permission_to_see_workers_nothing_is_reported_about_them() -> None:
+    checks = {finding.check for finding in diagnose(replace(HEALTHY, workers=None, troubles=None))}
     assert checks.isdisjoint({"workers", "definitions", "schedules", "events"})
 
 
-def test_of_many_rights_that_differ_a_few_are_named_and_the_rest_is_counted() -> None:
-    found = ill(access_faults=[f"fault {n}" for n in range(300)])
+def test_of_many_different_rights_a_few_are_named_and_the_rest_is_counted() -> None:
+    found = problems(access_faults=[f"fault {n}" for n in range(300)])
     assert [each.message for each in found][-2:] == [
         "fault 4",
         "295 more rights differ from what the release says",
@@ -266,19 +268,21 @@ def test_of_many_rights_that_differ_a_few_are_named_and_the_rest_is_counted() ->
     assert {each.fix for each in found} == {"jobforge db migrate --repair"}
 
 
-def test_where_rights_differ_the_files_are_repaired_too() -> None:
+def test_a_difference_in_rights_changes_the_remedy_of_files_to_repair() -> None:
     [schema] = [
-        each for each in ill(schema_faults=["x"], access_faults=["fault"]) if each.check == "schema"
+        each
+        for each in problems(schema_faults=["x"], access_faults=["fault"])
+        if each.check == "schema"
     ]
     assert schema.fix == "jobforge db migrate --repair"
 
 
-def test_rights_that_could_not_be_compared_are_not_judged() -> None:
-    assert ill(access_faults=None) == []
+def test_rights_that_could_not_be_compared_are_not_reported() -> None:
+    assert problems(access_faults=None) == []
 
 
-def test_files_that_give_jobs_credentials_are_named() -> None:
-    [finding] = ill(readable_secret_files=[Path("/home/app/.pgpass")])
+def test_files_with_readable_credentials_are_named() -> None:
+    [finding] = problems(readable_secret_files=[Path("/home/app/.pgpass")])
     assert (finding.check, finding.grade) == ("credentials", Grade.WARNING)
     assert "/home/app/.pgpass" in finding.message
-    assert ill(readable_secret_files=[]) == []
+    assert problems(readable_secret_files=[]) == []

@@ -1,7 +1,7 @@
-# ruff: noqa: RUF001, S104 - these spellings are what the tests are about
-"""The guarded client never connects to what is not allowed, however that is spelled.
+# ruff: noqa: RUF001, S104 - these spellings are the subject of the tests
+"""The guarded client never connects to a forbidden address, however the address is spelled.
 
-Nothing here reaches a network: names are resolved by the test, and a connection is only noted.
+No test uses a network: names are resolved by the test, and connections are only recorded.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,8 @@ def anyio_backend() -> str:
 
 @dataclass
 class Network(httpcore2.AsyncNetworkBackend):
-    """Answers each connection by the next of `answers`; `peer` is who is at its other end."""
+    """Responds to each connection with the next of `answers`; `peer` is the address at its other
+    end."""
 
     answers: list[bytes] = field(default_factory=lambda: [OK])
     peer: str | None = None
@@ -61,7 +62,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore2 has it
+        timeout: float | None = None,  # noqa: ASYNC109 - signature of httpcore2
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
@@ -79,15 +80,15 @@ class Stream(httpcore2.AsyncNetworkStream):
         self._peer = peer
         network.sent.append(b"")
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - as httpcore2 has it
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - signature of httpcore2
         del timeout
         part = self._answer[:max_bytes]
-        if part.startswith(TUNNEL):  # what follows comes when it was asked for
+        if part.startswith(TUNNEL):  # what follows arrives only after a request
             part = TUNNEL
         self._answer = self._answer[len(part) :]
         return part
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as httpcore2 has it
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - signature of httpcore2
         del timeout
         self._network.sent[-1] += buffer
 
@@ -98,7 +99,7 @@ class Stream(httpcore2.AsyncNetworkStream):
         self,
         ssl_context: object,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore2 has it
+        timeout: float | None = None,  # noqa: ASYNC109 - signature of httpcore2
     ) -> httpcore2.AsyncNetworkStream:
         del ssl_context, timeout
         self._network.greeted.append(server_hostname)
@@ -109,7 +110,7 @@ class Stream(httpcore2.AsyncNetworkStream):
 
 
 class Names:
-    """A resolver that has other answers each time it is asked."""
+    """A resolver that returns other addresses each time it is called."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
@@ -189,7 +190,7 @@ URLS = [
 
 @pytest.mark.attack("ssrf")
 @pytest.mark.parametrize("url", URLS)
-async def test_a_url_with_two_readings_is_refused_before_any_connection(url: str) -> None:
+async def test_an_ambiguous_url_is_refused_before_any_connection(url: str) -> None:
     network = Network()
     with pytest.raises((AddressNotAllowed, Invalid)):
         await send(url, network)
@@ -221,7 +222,7 @@ async def test_http_is_refused_unless_the_operator_allows_it() -> None:
         ["garbage"],
     ],
 )
-async def test_a_name_with_one_forbidden_address_is_refused_whole(answers: list[str]) -> None:
+async def test_a_name_with_one_forbidden_address_is_refused(answers: list[str]) -> None:
     network = Network()
     with pytest.raises(AddressNotAllowed) as refused:
         await send("https://rebind.example.com/", network, answers)
@@ -229,7 +230,7 @@ async def test_a_name_with_one_forbidden_address_is_refused_whole(answers: list[
     assert not any(address in str(refused.value) for address in answers)
 
 
-async def test_a_name_is_looked_up_once_and_connected_to_what_was_checked() -> None:
+async def test_a_name_is_resolved_once_and_the_checked_address_is_used() -> None:
     network, names = Network(), Names([PUBLIC], ["127.0.0.1"])
     egress = EgressClient(Policy(), resolve=names, network=network)
     await egress.send(EgressRequest("GET", "https://rebind.example.com/path"))
@@ -242,7 +243,7 @@ async def test_a_name_is_looked_up_once_and_connected_to_what_was_checked() -> N
 
 
 @pytest.mark.attack("ssrf")
-async def test_a_connection_that_ends_elsewhere_is_closed_unused() -> None:
+async def test_a_connection_to_another_address_is_closed_unused() -> None:
     for peer in ("127.0.0.1", "10.0.0.1", "unix"):
         network = Network(peer=peer)
         with pytest.raises(AddressNotAllowed):
@@ -250,7 +251,7 @@ async def test_a_connection_that_ends_elsewhere_is_closed_unused() -> None:
         assert network.sent == [b""]
 
 
-async def test_the_next_address_is_tried_when_one_is_down() -> None:
+async def test_the_next_address_is_tried_when_one_is_unreachable() -> None:
     network = Network(down=frozenset({OTHER}))
     assert (await send("https://example.com/", network, [OTHER, PUBLIC])).body == b"ok"
     assert [host for host, _ in network.connected] == [OTHER, PUBLIC]
@@ -274,7 +275,7 @@ async def test_the_next_address_is_tried_when_one_is_down() -> None:
         ),
     ],
 )
-async def test_a_redirect_is_checked_as_the_first_url(where: str) -> None:
+async def test_a_redirect_is_checked_like_the_first_url(where: str) -> None:
     network = Network(answers=[redirect(where)])
     with pytest.raises((AddressNotAllowed, BadResponse)):
         await send("http://example.com/", network, redirects=3)
@@ -282,7 +283,7 @@ async def test_a_redirect_is_checked_as_the_first_url(where: str) -> None:
 
 
 @pytest.mark.attack("ssrf")
-async def test_a_name_that_is_rebound_between_redirects_is_refused() -> None:
+async def test_a_name_that_changes_between_redirects_is_refused() -> None:
     network = Network(answers=[redirect("/again")])
     with pytest.raises(AddressNotAllowed):
         await send("http://example.com/", network, [PUBLIC], ["10.0.0.1"], redirects=3)
@@ -296,13 +297,13 @@ async def test_more_redirects_than_allowed_are_not_followed() -> None:
     assert len(network.connected) == 4
 
 
-async def test_without_redirects_the_answer_is_the_redirect() -> None:
+async def test_without_redirects_the_response_is_the_redirect() -> None:
     network = Network(answers=[redirect("http://127.0.0.1/")])
     assert (await send("http://example.com/", network)).status == 302
     assert len(network.connected) == 1
 
 
-async def test_private_headers_stay_with_the_first_origin() -> None:
+async def test_private_headers_are_sent_to_the_first_origin_only() -> None:
     headers = (("Authorization", "a"), ("Cookie", "b"), ("X-Token", "c"), ("X-Plain", "d"))
     for where, hidden in (("/same", False), ("http://other.example.com/", True)):
         network = Network(answers=[redirect(where, 307), redirect("http://example.com/")])
@@ -311,7 +312,7 @@ async def test_private_headers_stay_with_the_first_origin() -> None:
             redirects=3, method="POST",
         )  # fmt: skip
         seen = [all(value in sent for value in (b": a", b": b", b": c")) for sent in network.sent]
-        # What was dropped stays dropped on the way back.
+        # Headers that were dropped stay dropped when a redirect leads back.
         assert seen == [True, not hidden, not hidden]
         assert all(b"X-Plain: d" in sent for sent in network.sent)
         assert network.sent[2].startswith(b"GET ")
@@ -327,7 +328,7 @@ CREDENTIALS = (
 
 @pytest.mark.attack("redirects")
 @pytest.mark.parametrize("name", CREDENTIALS)
-async def test_a_credential_stays_with_the_first_origin(name: str) -> None:
+async def test_a_credential_is_sent_to_the_first_origin_only(name: str) -> None:
     network = Network(answers=[redirect("http://other.example.com/"), OK])
     headers = ((name, "hunter-2"), ("Idempotency-Key", "7"), ("Accept-Language", "de"))
     await send("http://example.com/", network, headers=headers, redirects=3)
@@ -339,7 +340,7 @@ async def test_a_credential_stays_with_the_first_origin(name: str) -> None:
 @pytest.mark.attack("redirects")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_a_body_stays_with_the_first_origin(status: int, method: str) -> None:
+async def test_a_body_is_sent_to_the_first_origin_only(status: int, method: str) -> None:
     network = Network(answers=[redirect("http://other.example.com/", status), OK])
     request = send(
         "http://example.com/", network, redirects=3, method=method, body=b"card number"
@@ -371,7 +372,7 @@ HEADERS = [
 
 @pytest.mark.attack("HTTP header injection")
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: repr(header)[:40])
-async def test_a_header_cannot_smuggle_another(header: tuple[str, str]) -> None:
+async def test_a_header_cannot_contain_another(header: tuple[str, str]) -> None:
     network = Network()
     with pytest.raises(Invalid) as refused:
         await send("http://example.com/", network, headers=(header,))
@@ -395,7 +396,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     assert network.connected == [(PUBLIC, 443), (PUBLIC, 80)]
 
 
-async def test_the_operators_proxy_is_the_only_way_when_there_is_one() -> None:
+async def test_a_configured_proxy_is_used_for_every_request() -> None:
     network = Network(answers=[TUNNEL + OK])
     policy = Policy(proxy="http://u:p@proxy.internal:3128", allow_http=True)
     await send("https://example.com/", network, policy=policy)
@@ -407,7 +408,7 @@ async def test_the_operators_proxy_is_the_only_way_when_there_is_one() -> None:
         EgressClient(Policy(proxy="socks5://proxy"))
 
 
-def test_an_operator_allows_addresses_ports_and_nothing_beside_them() -> None:
+def test_an_operator_allows_exactly_the_listed_addresses_and_ports() -> None:
     policy = Policy(
         allowed=tuple(
             map(parse_allow_entry, ("10.1.2.3:8443", "10.9.0.0/16", "*:8080", "[fd00::1]:81"))
@@ -446,7 +447,7 @@ def test_the_database_and_this_machine_are_forbidden_even_at_public_addresses() 
     assert parse_address("127.0.0.1") in own_addresses()
 
 
-def test_public_addresses_are_public() -> None:
+def test_public_addresses_are_allowed() -> None:
     public = (PUBLIC, OTHER, "8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "64:ff9b::808:808")
     for text in public:
         address = parse_address(text)
@@ -454,13 +455,13 @@ def test_public_addresses_are_public() -> None:
         assert is_public(address)
 
 
-def test_a_url_is_read_in_one_spelling() -> None:
+def test_a_url_is_normalized() -> None:
     spelled = read_url("HTTPS://BÜCHER.Example.:443/ä b?q=ü#part".replace(" ", "%20"), Policy())
     assert spelled.url == "https://xn--bcher-kva.example/%C3%A4%20b?q=%C3%BC"
     assert read_url("https://[2606:2800:220:1:0:0:0:1]:443", Policy()).url == f"https://[{OTHER}]/"
 
 
-async def test_what_the_transport_says_names_no_address() -> None:
+async def test_errors_of_the_transport_name_no_address() -> None:
     async def fails(host: str, port: int) -> Sequence[str]:
         raise OSError(f"{host}:{port} at 10.0.0.53")
 

@@ -1,4 +1,4 @@
-"""The error tree and the SQLSTATEs it comes from."""
+"""The error tree and its SQLSTATEs."""
 
 import pytest
 
@@ -31,7 +31,7 @@ SQLSTATES = {
 
 
 @pytest.mark.parametrize("state", SQLSTATES)
-def test_a_sqlstate_becomes_its_class_with_its_code(state: str) -> None:
+def test_a_sqlstate_is_mapped_to_its_class_and_code(state: str) -> None:
     error = error_from_sqlstate(state, "what happened", None)
     assert (type(error), error.code) == SQLSTATES[state]
     assert str(error) == "what happened"
@@ -43,7 +43,7 @@ def test_no_two_classes_share_a_code() -> None:
     assert len(codes) == len(set(codes))
 
 
-def test_the_docstring_of_the_module_draws_every_class() -> None:
+def test_the_docstring_of_the_module_lists_every_class() -> None:
     drawing = errors.__doc__ or ""
     assert [
         error.__name__ for error in _below(JobForgeError) if error.__name__ not in drawing
@@ -64,11 +64,11 @@ def test_the_hint_of_the_engine_is_the_hint_of_the_error() -> None:
 
 
 @pytest.mark.parametrize("detail", [None, "", "Key (id)=(1) exists.", "{broken", "[1]"])
-def test_a_detail_that_is_no_json_object_is_left_out(detail: str | None) -> None:
+def test_a_detail_that_is_not_a_json_object_is_omitted(detail: str | None) -> None:
     assert error_from_sqlstate("JF002", "no", detail).detail == {}
 
 
-def test_an_error_without_a_message_says_its_docstring() -> None:
+def test_an_error_without_a_message_has_its_docstring_as_message() -> None:
     assert str(errors.LeaseLost()).startswith("The lease is no longer held")
 
 

@@ -1,4 +1,4 @@
-"""Which names fit a pattern, and when a filter holds."""
+"""Event filters: patterns of names, and conditions."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize(("pattern", "name", "fits"), PATTERNS)
-def test_a_name_fits_its_patterns(pattern: str, name: str, fits: bool) -> None:  # noqa: FBT001 - a column
+def test_a_name_matches_its_patterns(pattern: str, name: str, fits: bool) -> None:  # noqa: FBT001 - a column
     event_filter.check_pattern(pattern)
     assert event_filter.matches_pattern(pattern, name) is fits
 
@@ -32,7 +32,7 @@ def test_a_name_fits_its_patterns(pattern: str, name: str, fits: bool) -> None: 
 @pytest.mark.parametrize(
     "pattern", ["", "*.paid", "order.*.x", "order*", "a b", "é", 7, None, "x" * 300]
 )
-def test_what_is_no_pattern_is_refused(pattern: Any) -> None:
+def test_an_invalid_pattern_is_refused(pattern: Any) -> None:
     with pytest.raises(Invalid):
         event_filter.check_pattern(pattern)
 
@@ -84,12 +84,12 @@ EVENT = {
         ("event.at", "gt", 5, False),
     ],
 )
-def test_a_condition_holds(path: str, op: str, value: Any, holds: bool) -> None:  # noqa: FBT001 - a column
+def test_a_condition_is_evaluated(path: str, op: str, value: Any, holds: bool) -> None:  # noqa: FBT001 - a column
     conditions = event_filter.parse([{"path": path, "op": op, "value": value}])
     assert event_filter.matches(conditions, EVENT) is holds
 
 
-def test_everything_must_hold() -> None:
+def test_all_conditions_must_be_true() -> None:
     good = {"path": "event.paid", "op": "eq", "value": True}
     bad = {"path": "event.total", "op": "lt", "value": 5}
     assert event_filter.matches(event_filter.parse([]), EVENT)
@@ -123,7 +123,7 @@ def test_everything_must_hold() -> None:
         ([{"path": "event.a", "op": "eq", "value": "x" * 70_000}], "filter"),
     ],
 )
-def test_a_filter_is_refused_with_the_place_of_the_fault(written: Any, field: str) -> None:
+def test_an_invalid_filter_is_refused_with_the_position(written: Any, field: str) -> None:
     with pytest.raises(Invalid) as refusal:
         event_filter.check(written)
     assert refusal.value.field == field
@@ -145,7 +145,7 @@ LINES = st.fixed_dictionaries(
 
 
 @given(st.lists(LINES, max_size=4) | JSON, JSON)
-def test_any_filter_is_refused_or_answers(written: Any, data: Any) -> None:
+def test_any_filter_is_refused_or_evaluated(written: Any, data: Any) -> None:
     try:
         conditions = event_filter.parse(written)
     except Invalid as refusal:
@@ -155,7 +155,7 @@ def test_any_filter_is_refused_or_answers(written: Any, data: Any) -> None:
 
 
 @given(JSON)
-def test_a_value_equals_itself_and_nothing_is_both_equal_and_not(value: Any) -> None:
+def test_a_value_equals_itself_and_is_never_both_equal_and_unequal(value: Any) -> None:
     values = {"event": {"a": value}}
     equal, unequal = (
         event_filter.parse([{"path": "event.a", "op": op, "value": value}]) for op in ("eq", "ne")

@@ -1,4 +1,4 @@
-"""How a zygote forks. Each test speaks of a process of its own."""
+"""How a zygote forks, each case tested in a separate process."""
 
 import subprocess
 import sys
@@ -16,13 +16,13 @@ def is_pythons():
 """
 
 
-def _says(code: str) -> list[str]:
-    """What a process prints that runs the code."""
+def _run_code(code: str) -> list[str]:
+    """Run the code in a separate process and return the words of its output."""
     run = [sys.executable, "-c", BEGIN + code]
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_no_program_of_a_job_inherits_what_the_worker_sent_for_it() -> None:
+def test_no_program_of_a_job_inherits_file_descriptors_from_the_worker() -> None:
     code = """
 import array, socket
 from jobforge.worker.isolation import zygote
@@ -34,7 +34,7 @@ for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
     _, ancillary, _, _ = theirs.recvmsg(1, zygote._SPACE_FOR_FDS, flag)
     print(*map(os.get_inheritable, zygote._extract_fds(ancillary)))
 """
-    assert _says(code) == ["False"] * 4
+    assert _run_code(code) == ["False"] * 4
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
@@ -50,34 +50,34 @@ if pid == 0:
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-    assert _says(code) == ["False", "7"]
+    assert _run_code(code) == ["False", "7"]
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
-def test_jobs_that_are_traced_are_forked_without_pythons_hooks_too() -> None:
+def test_traced_jobs_are_forked_without_pythons_hooks_too() -> None:
     code = """
 from jobforge.observability import tracing
 with hooks.watch_registrations():
     tracing.prepare_child_tracing()
 print(tracing.is_enabled(), is_pythons())
 """
-    assert _says(code) == ["True", "False"]
+    assert _run_code(code) == ["True", "False"]
 
 
-def test_an_app_with_hooks_of_its_own_has_them_run() -> None:
+def test_fork_hooks_that_an_app_registers_are_run() -> None:
     code = """
 with hooks.watch_registrations():
-    os.register_at_fork(after_in_child=lambda: print("told", flush=True))
+    os.register_at_fork(after_in_child=lambda: print("ran", flush=True))
 print(is_pythons(), flush=True)
 if choose_fork(hooks)() == 0:
     os._exit(0)
 os.wait()
 """
-    assert _says(code) == ["True", "told"]
+    assert _run_code(code) == ["True", "ran"]
 
 
 @pytest.mark.parametrize("when", ["", "import random"])
-def test_jobs_have_random_numbers_of_their_own(when: str) -> None:
+def test_jobs_have_different_random_numbers(when: str) -> None:
     code = f"""
 {when}
 fork = choose_fork(hooks)
@@ -88,11 +88,11 @@ for _ in range(2):
         os._exit(0)
     os.wait()
 """
-    first, second = _says(code)
+    first, second = _run_code(code)
     assert first != second
 
 
-def test_an_app_with_threads_is_forked_as_python_does_it() -> None:
+def test_an_app_with_threads_is_forked_by_os_fork() -> None:
     code = """
 end = threading.Event()
 thread = threading.Thread(target=end.wait)
@@ -101,10 +101,10 @@ print(is_pythons())
 end.set()
 thread.join()
 """
-    assert _says(code) == ["True"]
+    assert _run_code(code) == ["True"]
 
 
-def test_a_process_that_jobs_are_forked_from_does_without_what_few_jobs_need() -> None:
+def test_a_zygote_does_not_import_modules_that_few_jobs_need() -> None:
     code = """
 import sys
 import jobforge.worker.isolation.zygote
@@ -112,4 +112,4 @@ from jobforge import Context, JobForge
 few = {"asyncio", "ssl", "jsonschema_rs", "random", "shutil", "tempfile", "difflib"}
 print(few & sys.modules.keys() or "without")
 """
-    assert _says(code) == ["without"]
+    assert _run_code(code) == ["without"]

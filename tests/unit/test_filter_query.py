@@ -1,4 +1,4 @@
-"""`--where`: which jobs, as one text; and the other words that options take."""
+"""`--where`, a filter of jobs as one string, and the values of other options."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -34,11 +34,11 @@ STATES = ("queued", "dead", "failed")
         ),
     ],
 )
-def test_words_of_a_query_say_what_jobs_must_be(text: str, said: dict[str, object]) -> None:
+def test_the_terms_of_a_query_select_jobs(text: str, said: dict[str, object]) -> None:
     assert parse_query(text, STATES) == said
 
 
-def test_an_age_is_so_long_before_now() -> None:
+def test_an_age_is_relative_to_now() -> None:
     before = datetime.now(UTC)
     moment = parse_query("since:2h", STATES)["created_after"]
     assert before <= moment + timedelta(hours=2) <= datetime.now(UTC)
@@ -48,7 +48,7 @@ def test_an_age_is_so_long_before_now() -> None:
     ("text", "words"),
     [
         ("mail", "Invalid term 'mail'"),
-        ("colour:red", "Invalid term 'colour:red'"),
+        ("color:red", "Invalid term 'color:red'"),
         (":dead", "Invalid term ':dead'"),
         ('tag:"a b', "Unclosed quote"),
         ("tag:", "Missing value for 'tag:'"),
@@ -62,12 +62,12 @@ def test_an_age_is_so_long_before_now() -> None:
         ("before:9999999999d", "too far in the past"),
     ],
 )
-def test_a_word_that_means_nothing_is_refused(text: str, words: str) -> None:
+def test_an_invalid_term_is_refused(text: str, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         parse_query(text, STATES)
 
 
-def test_whoever_errs_is_told_all_words_and_the_nearest_one() -> None:
+def test_the_hint_lists_all_terms_and_the_nearest_one() -> None:
     with pytest.raises(Invalid) as refused:
         parse_query("defintion:mail", STATES)
     assert "Did you mean definition:?" in str(refused.value.hint)
@@ -79,17 +79,17 @@ def test_whoever_errs_is_told_all_words_and_the_nearest_one() -> None:
     ("text", "per_second"),
     [("10", 10), ("0.5", 0.5), ("10/s", 10), ("600/m", 10), ("5/30s", 1 / 6), ("36/h", 0.01)],
 )
-def test_a_pace_is_a_rate_or_a_number_per_second(text: str, per_second: float) -> None:
+def test_a_rate_may_have_a_unit_or_be_a_number_per_second(text: str, per_second: float) -> None:
     assert parse_rate_per_second(text, "--rate") == pytest.approx(per_second)
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1", "1e3", "nan", "10/", "10/0s", "/s", "0.5/s"])
-def test_what_is_no_pace_is_refused(text: str) -> None:
+def test_an_invalid_rate_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="--rate must be a rate such as 10, 10/s or 600/m"):
         parse_rate_per_second(text, "--rate")
 
 
-def test_a_time_that_was_is_a_time_or_an_age() -> None:
+def test_a_past_time_is_a_time_or_an_age() -> None:
     assert parse_time_or_age("2026-01-01T00:00Z", "--since") == datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(Invalid, match="--since must be a time such as"):
         parse_time_or_age("soon", "--since")

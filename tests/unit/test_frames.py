@@ -1,4 +1,4 @@
-"""Frames, as they are cut and put together again."""
+"""Encoding and decoding of frames."""
 
 import os
 from uuid import uuid4
@@ -26,7 +26,7 @@ BODIES = st.lists(st.tuples(st.sampled_from(FrameKind), st.binary(max_size=50)),
 
 
 @given(BODIES, st.integers(1, 20))
-def test_frames_come_out_as_they_went_in_however_they_are_cut(
+def test_frames_are_decoded_as_they_were_encoded_however_they_are_split(
     sent: list[tuple[FrameKind, bytes]], size: int
 ) -> None:
     stream = b"".join(encode_frame(kind, body) for kind, body in sent)
@@ -35,12 +35,12 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(
     assert [one for piece in pieces for one in frames.feed(piece)] == sent
 
 
-def test_half_a_frame_is_none() -> None:
+def test_half_a_frame_is_not_returned() -> None:
     assert list(FrameDecoder().feed(encode_frame(FrameKind.NOTE, b"body")[:-1])) == []
 
 
 @given(st.binary(min_size=5))
-def test_what_is_no_frame_never_raises_anything_else(data: bytes) -> None:
+def test_invalid_data_never_raises_anything_else(data: bytes) -> None:
     try:
         list(FrameDecoder().feed(data))
     except InvalidFrame:
@@ -48,7 +48,7 @@ def test_what_is_no_frame_never_raises_anything_else(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 5, b"\0\0\0\0\0", b"\0\0\0\0\xff"])
-def test_a_length_or_a_kind_that_cannot_be_is_broken(data: bytes) -> None:
+def test_an_invalid_length_or_kind_is_broken(data: bytes) -> None:
     with pytest.raises(InvalidFrame):
         list(FrameDecoder().feed(data))
 
@@ -58,7 +58,7 @@ def test_a_frame_that_is_too_long_is_refused_before_it_is_sent() -> None:
         encode_frame(FrameKind.VERDICT, bytes(MAX_FRAME_BYTES + 1))
 
 
-def test_a_request_comes_out_as_it_went_in() -> None:
+def test_a_request_is_decoded_as_it_was_encoded() -> None:
     limits = ProcessLimits(memory_bytes=2**40, cpu_s=7, open_files=64, file_size_bytes=None)
     request = ZygoteRequest.fork(2**40, limits, f"{uuid4()}.{2**62}")
     assert len(request.pack()) == REQUEST_SIZE
@@ -66,11 +66,11 @@ def test_a_request_comes_out_as_it_went_in() -> None:
     assert request.limits == limits
 
 
-def test_a_signal_comes_out_as_it_went_in() -> None:
+def test_a_signal_is_decoded_as_it_was_encoded() -> None:
     request = ZygoteRequest(Op.SIGNAL_GROUP, 3, 15)
     assert ZygoteRequest.unpack(request.pack()) == request
 
 
-def test_an_end_comes_out_as_it_went_in() -> None:
+def test_an_end_is_decoded_as_it_was_encoded() -> None:
     ended = ChildExit(3, os.getpid(), 11, 2**40, 2**33, ExceededLimit.MEMORY)
     assert ChildExit.unpack(ended.pack()) == ended

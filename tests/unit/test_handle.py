@@ -1,4 +1,4 @@
-"""Waiting for the end of a job."""
+"""Waiting for a job to finish."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -11,7 +11,7 @@ from jobforge.sdk.handle import WaitTarget, poll_until
 
 
 @pytest.mark.parametrize("timeout", [0.001, timedelta(milliseconds=1)])
-def test_whoever_waited_in_vain_is_told_for_how_many_seconds(timeout: Duration) -> None:
+def test_the_timeout_error_of_a_wait_names_the_seconds(timeout: Duration) -> None:
     job = WaitTarget("job", UUID(int=1), "job_id")
     with pytest.raises(WaitTimeout, match=r"^job \S+ has not ended within 0\.001 s$"):
         poll_until(lambda: None, lambda _: False, timeout, job)

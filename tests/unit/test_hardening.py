@@ -1,4 +1,4 @@
-"""What a process shows of what it was started with. Each test speaks of a separate process."""
+"""What a process reveals of its arguments and environment, each tested in a separate process."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ hardening.harden()
 """
 
 
-def _says(code: str, *arguments: str, **variables: str) -> str:
-    """What a process prints that runs the code after it has hardened itself."""
+def _run_code(code: str, *arguments: str, **variables: str) -> str:
+    """Run the code in a process that has hardened itself, and return its output."""
     return subprocess.run(
         [sys.executable, "-c", HARDEN + code, *arguments],
         capture_output=True,
@@ -52,7 +52,7 @@ def _says(code: str, *arguments: str, **variables: str) -> str:
 )
 def test_the_command_line_shows_no_credentials(arguments: list[str]) -> None:
     code = "print(open('/proc/self/cmdline').read().split(chr(0))[3:-1], sys.argv[1:])"
-    shown, _, given = _says(code, "worker", *arguments).strip().partition("] [")
+    shown, _, given = _run_code(code, "worker", *arguments).strip().partition("] [")
     assert CANARY not in shown
     assert shown.startswith("['worker', ")
     assert CANARY in given
@@ -60,7 +60,7 @@ def test_the_command_line_shows_no_credentials(arguments: list[str]) -> None:
 
 @linux
 @pytest.mark.attack("credentials")
-def test_the_environment_shows_nothing_and_programs_inherit_no_credentials(
+def test_the_environment_shows_nothing_and_child_processes_inherit_no_credentials(
     attempts: Attempts,
 ) -> None:
     names = ["JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "JOBFORGE_KEY", "PGPASSWORD"]
@@ -69,7 +69,7 @@ print(open("/proc/self/environ").read().strip(chr(0)))
 print(subprocess.run(["env"], capture_output=True, text=True).stdout)
 """
     attempts(2 * len(names))
-    said = _says(code, KEPT="kept", **dict.fromkeys(names, CANARY))
+    said = _run_code(code, KEPT="kept", **dict.fromkeys(names, CANARY))
     assert CANARY not in said
     assert said.startswith("\n")
     assert "KEPT=kept" in said
@@ -83,7 +83,7 @@ os.environ["JOBFORGE_SERVER_PORT"] = "9"
 print(config.load().server_port)
 """
     variables = {"JOBFORGE_DATABASE_URL": "postgresql://db/app", "JOBFORGE_SERVER_PORT": "8"}
-    said = _says(code, **variables)
+    said = _run_code(code, **variables)
     assert said == "postgresql://db/app 8 JOBFORGE_DATABASE_URL\n9\n"
 
 
@@ -98,11 +98,11 @@ print(config.load().server_port)
 )
 def test_pgpassword_completes_the_url(tmp_path: Path, url: str, completed: str) -> None:
     code = f"os.chdir({str(tmp_path)!r}); print(config.load().database_url)"
-    said = _says(code, JOBFORGE_DATABASE_URL=url, PGPASSWORD="sesame")
+    said = _run_code(code, JOBFORGE_DATABASE_URL=url, PGPASSWORD="sesame")
     assert sorted(said.split()) == sorted(completed.split())
 
 
-def test_a_process_hands_over_what_it_does_not_show() -> None:
+def test_a_process_passes_on_the_values_that_it_hides() -> None:
     arguments = ["worker", "--database-url", CANARY, "--queues", "mail"]
     handover = Handover.from_arguments(arguments, {"JOBFORGE_KEY": CANARY, "LANG": "C"})
     assert handover.masked_arguments == ["worker", "--database-url", "***", "--queues", "mail"]
@@ -110,7 +110,7 @@ def test_a_process_hands_over_what_it_does_not_show() -> None:
     assert CANARY.encode() in handover.secrets
 
 
-def test_a_variable_that_is_not_utf_8_is_handed_over() -> None:
+def test_a_variable_that_is_not_utf_8_is_passed_on() -> None:
     value = os.fsdecode(b"\xff")
     handover = Handover.from_arguments(["worker"], {"JOBFORGE_SECRET_API": value})
     assert json.loads(handover.secrets)["environment"] == {"JOBFORGE_SECRET_API": value}
@@ -128,7 +128,7 @@ def test_a_started_process_receives_arguments_and_variables_of_any_size(tmp_path
         )
         return await started.wait()
 
-    # Exit code 7: it has read all of it, and the database that the URL names is not there.
+    # Exit code 7: it has read everything, and the database that the URL names does not exist.
     assert asyncio.run(run()) == 7
 
 

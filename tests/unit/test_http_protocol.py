@@ -1,4 +1,4 @@
-"""What of an answer is sent together, and what is not held back."""
+"""Which parts of a response are sent together, and which at once."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ class _Sending(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[bytes] = []
-        self.unread = [0]  # as seen by one look after the other
+        self.unread = [0]  # the values that successive calls return
         self.aborted = asyncio.Event()
         self.socket: socket.socket | None = None
 
@@ -50,7 +50,7 @@ class _Sending(asyncio.Transport):
         ([CONTINUE, HEAD, b"{}"], [CONTINUE, HEAD + b"{}"]),
     ],
 )
-def test_a_head_leaves_with_its_body_and_without_one_to_come_at_once(
+def test_headers_are_sent_with_the_body_and_alone_if_no_body_follows_at_once(
     written: list[bytes], sent: list[bytes]
 ) -> None:
     transport = _Sending()
@@ -60,7 +60,7 @@ def test_a_head_leaves_with_its_body_and_without_one_to_come_at_once(
     assert transport.sent == sent
 
 
-def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_closed() -> None:
+def test_headers_alone_are_sent_when_the_response_is_complete_or_the_connection_closes() -> None:
     transport = _Sending()
     joining = CoalescingTransport(transport)
     joining.write(HEAD)
@@ -74,7 +74,7 @@ def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_close
 
 
 @pytest.mark.anyio
-async def test_what_is_left_of_an_answer_is_kept_while_somebody_reads_it(
+async def test_the_rest_of_a_response_is_kept_while_the_client_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0)

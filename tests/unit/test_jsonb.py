@@ -1,4 +1,4 @@
-"""JSON on its way to jsonb and back."""
+"""Encoding JSON for jsonb, and decoding it."""
 
 import json
 from decimal import Decimal
@@ -43,7 +43,7 @@ UNSTORABLE = {
 
 
 @pytest.mark.parametrize("name", UNSTORABLE)
-def test_what_jsonb_cannot_keep_is_refused_with_its_field(name: str) -> None:
+def test_a_value_that_jsonb_cannot_store_is_refused_with_its_field(name: str) -> None:
     with pytest.raises(Invalid) as refused:
         encode(UNSTORABLE[name], "payload")
     assert refused.value.field == "payload"
@@ -67,22 +67,22 @@ def test_the_refusal_names_the_path_of_the_value(value: Any, path: str, what: st
 
 
 @pytest.mark.parametrize("name", UNSTORABLE)
-def test_what_jsonb_cannot_keep_can_be_put_into_words(name: str) -> None:
+def test_a_value_that_jsonb_cannot_store_can_be_replaced(name: str) -> None:
     assert json.loads(encode(replace_unencodable(UNSTORABLE[name]), "error"))
 
 
 @given(PLAIN)
-def test_a_value_comes_back_as_it_went(value: Any) -> None:
+def test_a_value_is_decoded_as_it_was_encoded(value: Any) -> None:
     assert decode(encode(value, "payload")) == value
 
 
 @given(PLAIN)
-def test_a_value_that_can_be_kept_is_its_own_wording(value: Any) -> None:
+def test_a_value_that_can_be_stored_is_not_replaced(value: Any) -> None:
     assert replace_unencodable(value) == value
 
 
 @pytest.mark.parametrize("text", ["null", '"null"', '"\\\\u0000"', '[null, "a", {"null": null}]'])
-def test_words_that_look_like_faults_are_none(text: str) -> None:
+def test_text_that_resembles_an_invalid_value_is_accepted(text: str) -> None:
     assert decode(encode(json.loads(text), "payload")) == json.loads(text)
 
 
@@ -91,5 +91,5 @@ def test_an_integer_of_any_length_is_read_exactly(digits: int) -> None:
     assert decode(f'{{"n": -{"7" * digits}}}') == {"n": -int("7" * digits)}
 
 
-def test_an_integer_that_python_will_not_parse_is_read_exactly_all_the_same() -> None:
+def test_an_integer_that_is_too_long_for_python_is_still_read_exactly() -> None:
     assert decode("7" * 5000) == Decimal("7" * 5000)

@@ -1,4 +1,4 @@
-"""What a process in a Landlock domain can reach. Each test speaks of a separate process."""
+"""What a process in a Landlock domain can access, each case tested in a separate process."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def inside(act):
 """
 
 
-def _says(folder: Path, code: str) -> list[str]:
+def _run_code(folder: Path, code: str) -> list[str]:
     run = [sys.executable, "-c", BEGIN + code, str(folder)]
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
 
@@ -44,16 +44,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_secret_file_cannot_be_read_and_its_neighbour_can(folder: Path) -> None:
+def test_a_secret_file_cannot_be_read_and_the_file_next_to_it_can(folder: Path) -> None:
     code = """
 inside((folder / "secret").read_text)
 inside((folder / "other").read_text)
 inside(lambda: sorted(os.listdir(folder))[0])
 """
-    assert _says(folder, code) == ["PermissionError", "other", "other"]
+    assert _run_code(folder, code) == ["PermissionError", "other", "other"]
 
 
-def test_a_link_to_a_secret_file_does_not_lead_around_it(folder: Path) -> None:
+def test_a_link_to_a_secret_file_does_not_bypass_the_protection(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     code = """
 def link():
@@ -64,7 +64,7 @@ def move():
 inside(link)
 inside(move)
 """
-    assert _says(folder, code) == ["OSError", "OSError"]
+    assert _run_code(folder, code) == ["OSError", "OSError"]
 
 
 def test_a_secret_file_behind_links_cannot_be_read_by_any_name(folder: Path) -> None:
@@ -78,10 +78,10 @@ domain = landlock.Landlock([folder / "link" / "secret"])
 for name in ("link/secret", "run/secret", "run/data/secret", "link/data/secret", "other"):
     inside((folder / name).read_text)
 """
-    assert _says(folder, code) == [*["PermissionError"] * 4, "other"]
+    assert _run_code(folder, code) == [*["PermissionError"] * 4, "other"]
 
 
-def test_what_was_created_meanwhile_is_readable_in_the_next_domain(folder: Path) -> None:
+def test_files_created_in_the_meantime_are_readable_in_the_next_domain(folder: Path) -> None:
     code = """
 domain.prepare()
 (folder / "new").write_text("new")
@@ -90,7 +90,7 @@ inside((folder / "new").read_text)
 (folder / "rotated").rename(folder / "secret")
 inside((folder / "secret").read_text)
 """
-    assert _says(folder, code) == ["new", "PermissionError"]
+    assert _run_code(folder, code) == ["new", "PermissionError"]
 
 
 def test_files_can_still_be_moved_between_folders(folder: Path) -> None:
@@ -102,7 +102,7 @@ inside(lambda: (folder / "a" / "file").rename(folder / "b" / "file").name)
 domain = landlock.Landlock([])
 inside(lambda: (folder / "b" / "file").rename(folder / "a" / "file").name)
 """
-    assert _says(folder, code) == ["file", "file"]
+    assert _run_code(folder, code) == ["file", "file"]
 
 
 def test_only_files_in_folders_that_jobs_cannot_write_to_are_protected(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the kernel is told about a process. Each test speaks of a process of its own."""
+"""Kernel limits of a process, each tested in a separate process."""
 
 import resource
 import subprocess
@@ -21,8 +21,8 @@ def apply(**given):
 """
 
 
-def _says(code: str) -> str:
-    """What a process prints that runs the code."""
+def _run_code(code: str) -> str:
+    """Run the code in a separate process and return its output."""
     run = [sys.executable, "-c", BEGIN + code]
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -35,19 +35,19 @@ try:
 except MemoryError:
     print("refused")
 """
-    assert _says(code) == "refused"
+    assert _run_code(code) == "refused"
 
 
-def test_what_was_in_use_before_is_not_held_against_it() -> None:
+def test_memory_used_before_does_not_count_against_the_limit() -> None:
     code = f"""
 before = bytearray({128 * MIB})
 apply(memory_bytes={64 * MIB})
 print(len(bytearray({32 * MIB})))
 """
-    assert _says(code) == str(32 * MIB)
+    assert _run_code(code) == str(32 * MIB)
 
 
-def test_there_is_room_for_last_words() -> None:
+def test_memory_for_reporting_an_error_can_be_released() -> None:
     code = f"""
 apply(memory_bytes={16 * MIB})
 taken = []
@@ -58,7 +58,7 @@ except MemoryError:
     limits.raise_memory_limit()
     print(len(bytearray({8 * MIB})))
 """
-    assert _says(code) == str(8 * MIB)
+    assert _run_code(code) == str(8 * MIB)
 
 
 def test_the_other_limits_are_set() -> None:
@@ -67,22 +67,22 @@ apply(cpu_s=7, open_files=32, file_size_bytes=4096)
 for which in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
     print(resource.getrlimit(which)[0])
 """
-    assert _says(code).split() == ["7", "32", "4096"]
+    assert _run_code(code).split() == ["7", "32", "4096"]
 
 
-def test_a_limit_that_is_lower_already_stays() -> None:
+def test_a_lower_existing_limit_is_kept() -> None:
     code = """
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 apply(open_files=1024)
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
-    assert _says(code) == "20 20"
+    assert _run_code(code) == "20 20"
 
 
 def test_a_limit_that_is_not_given_is_not_set() -> None:
     before = resource.getrlimit(resource.RLIMIT_CPU)[0]
     code = "apply(file_size_bytes=None)\nprint(resource.getrlimit(resource.RLIMIT_CPU)[0])"
-    assert _says(code) == str(before)
+    assert _run_code(code) == str(before)
 
 
 def test_a_process_can_be_hidden_and_shown_again() -> None:
@@ -93,18 +93,18 @@ for change in (forbid_inspection, limits.unhide):
     change()
     print(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
 """
-    assert _says(code).split() == ["0", "1"]
+    assert _run_code(code).split() == ["0", "1"]
 
 
-def test_privileges_are_renounced_for_good() -> None:
+def test_privileges_are_dropped_permanently() -> None:
     code = """
 limits.set_no_new_privileges()
 print([line for line in open("/proc/self/status") if line.startswith("NoNewPrivs")][0])
 """
-    assert _says(code).split() == ["NoNewPrivs:", "1"]
+    assert _run_code(code).split() == ["NoNewPrivs:", "1"]
 
 
-def test_a_child_dies_with_its_parent() -> None:
+def test_a_child_is_killed_when_its_parent_dies() -> None:
     code = """
 import os
 reading, writing = os.pipe()
@@ -122,4 +122,4 @@ os.close(writing)
 # Ends when nobody holds the other end any more.
 print(os.read(reading, 1))
 """
-    assert _says(code) == "b''"
+    assert _run_code(code) == "b''"

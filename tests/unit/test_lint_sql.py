@@ -1,4 +1,4 @@
-"""The SQL lint finds what it is for."""
+"""The SQL lint reports each kind of violation."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def _faults(folder: Path, text: str) -> list[str]:
         (HEAD + "delete from jobforge.jobs;", "without comparing"),
     ],
 )
-def test_a_fault_is_reported(tmp_path: Path, text: str, fault: str) -> None:
+def test_a_violation_is_reported(tmp_path: Path, text: str, fault: str) -> None:
     assert any(fault in found for found in _faults(tmp_path, text))
 
 
@@ -49,7 +49,7 @@ def test_a_fault_is_reported(tmp_path: Path, text: str, fault: str) -> None:
         "update jobforge.tenants set name = 'x';",
     ],
 )
-def test_good_sql_passes(tmp_path: Path, text: str) -> None:
+def test_correct_sql_passes(tmp_path: Path, text: str) -> None:
     assert _faults(tmp_path, HEAD + text) == []
 
 
@@ -80,7 +80,7 @@ def _guides(folder: Path, guide: str) -> list[str]:
         (GUIDE.replace("other", "gone"), "seen does not call gone"),
     ],
 )
-def test_a_fault_of_a_guide_is_reported(tmp_path: Path, guide: str, fault: str) -> None:
+def test_a_violation_in_a_guide_is_reported(tmp_path: Path, guide: str, fault: str) -> None:
     assert any(fault in found for found in _guides(tmp_path, guide))
 
 

@@ -1,8 +1,8 @@
 """What a fork server and `jobforge --help` import, compared with snapshots/loaded_modules.json.
 
 Every job process starts as a copy of the fork server, and every command waits for the imports of
-the command line. To accept a change of the list:
-JOBFORGE_SNAPSHOTS=write pytest tests/unit/test_loaded_modules.py
+the command line. To accept a change of the list: JOBFORGE_SNAPSHOTS=write pytest
+tests/unit/test_loaded_modules.py
 """
 
 import json
@@ -38,7 +38,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     app(["--help"], standalone_mode=False)
 """,
 }
-# Modules of Python itself that are slow to import or have hooks that run in every fork.
+# Standard library modules that are slow to import or have hooks that run in every fork.
 SLOW = ("asyncio", "concurrent.futures", "ctypes", "http", "multiprocessing", "ssl", "tempfile")
 UNWANTED = {
     "fork server": ("asyncio", "fastapi", "httpx2", "opentelemetry", "psycopg", "pydantic"),
@@ -47,7 +47,7 @@ UNWANTED = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_loads_the_modules_that_it_did(program: str) -> None:
+def test_a_program_loads_the_recorded_modules(program: str) -> None:
     loaded = _modules_of(program)
     named = [name for name in loaded if name.partition(".")[0] == "jobforge"]
     found = {
@@ -73,6 +73,6 @@ def _modules_of(program: str) -> list[str]:
 
 
 def _packages(loaded: list[str]) -> set[str]:
-    """The packages that are neither JobForge nor Python's own."""
+    """Return the packages that belong neither to JobForge nor to the standard library."""
     packages = {name.partition(".")[0] for name in loaded}
     return packages - {"jobforge"} - sys.stdlib_module_names

@@ -18,11 +18,11 @@ TWO = ONE + "other = JobForge()\n"
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty project as the working folder; what is imported from it is forgotten again."""
+    """An empty project as the working folder; modules imported from it are unloaded afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.delitem(sys.modules, "app", raising=False)  # another test's example
+    monkeypatch.delitem(sys.modules, "app", raising=False)  # an example of another test
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -49,28 +49,28 @@ def test_an_absolute_path_finds_the_app(project: Path) -> None:
     assert isinstance(load_app(str(project / "elsewhere" / "app.py")), JobForge)
 
 
-def test_loading_again_gives_the_same_app() -> None:
+def test_loading_again_returns_the_same_app() -> None:
     _write("app.py")
     assert load_app("app.py") is load_app("app.py:jf") is load_app("app")
 
 
-def test_one_app_under_two_names_is_one() -> None:
+def test_one_app_under_two_names_is_one_app() -> None:
     _write("app.py", ONE + "also = jf\n")
     assert isinstance(load_app("app.py"), JobForge)
 
 
-def test_the_named_one_of_several_is_taken() -> None:
+def test_of_several_apps_the_named_one_is_loaded() -> None:
     _write("app.py", TWO)
     assert load_app("app.py:other") is not load_app("app.py:jf")
 
 
-def test_a_file_imports_its_neighbours() -> None:
+def test_a_file_can_import_modules_next_to_it() -> None:
     _write("sub/jobs.py")
     _write("sub/app.py", "from jobs import jf\n")
     assert isinstance(load_app("sub/app.py"), JobForge)
 
 
-def test_a_file_of_a_package_may_import_relatively() -> None:
+def test_a_file_of_a_package_can_import_relatively() -> None:
     _write("shop/__init__.py", "")
     _write("shop/jobs.py")
     _write("shop/app.py", "from .jobs import jf\n")
@@ -78,7 +78,7 @@ def test_a_file_of_a_package_may_import_relatively() -> None:
     assert parse_target("shop/app.py").module == "shop.app"
 
 
-def test_nothing_is_started() -> None:
+def test_loading_starts_nothing() -> None:
     _write("app.py")
     before = threading.active_count()
     load_app("app.py")
@@ -91,87 +91,87 @@ def _refusal(target: str) -> ConfigError:
     return caught.value
 
 
-def test_a_module_without_an_app_says_what_was_looked_for() -> None:
+def test_the_error_for_a_module_without_an_app_names_what_was_expected() -> None:
     _write("app.py", "jf = None\n")
     error = _refusal("app.py")
     assert error.message == "no app found in app.py: looked for JobForge instances, found none"
     assert error.hint
 
 
-def test_an_app_in_an_imported_neighbour_is_pointed_to() -> None:
+def test_the_error_names_an_app_in_an_imported_module() -> None:
     _write("jobs.py")
     _write("app.py", "import jobs\n")
     assert _refusal("app.py").hint == "did you mean jobs:jf?"
 
 
-def test_several_apps_are_listed() -> None:
+def test_the_error_lists_several_apps() -> None:
     _write("app.py", TWO)
     error = _refusal("app.py")
     assert "2 apps: jf, other" in error.message
     assert error.hint == "name one of them: app.py:jf"
 
 
-def test_a_wrong_name_is_told_with_the_right_one() -> None:
+def test_the_error_for_a_wrong_name_suggests_the_right_one() -> None:
     _write("app.py")
     error = _refusal("app.py:fj")
     assert "there is no fj" in error.message
     assert error.hint == "did you mean app.py:jf?"
 
 
-def test_a_name_of_something_else_says_what_it_is() -> None:
+def test_the_error_for_another_object_names_its_type() -> None:
     _write("app.py", ONE + "number = 3\n")
     assert "int" in _refusal("app.py:number").message
 
 
-def test_a_missing_file_is_told_with_the_nearest() -> None:
+def test_the_error_for_a_missing_file_suggests_the_nearest() -> None:
     _write("sub/app.py")
     error = _refusal("sub/apps.py")
     assert error.message == "there is no file sub/apps.py"
     assert error.hint == "did you mean sub/app.py?"
 
 
-def test_a_folder_is_no_app(project: Path) -> None:
+def test_a_folder_is_not_an_app(project: Path) -> None:
     (project / "sub").mkdir()
     assert "sub is a folder" in _refusal("./sub").message
 
 
 @pytest.mark.parametrize("target", ["", ":", ":jf", "app.py:", "app.py:1x", "a-b", "a..b", "a b"])
-def test_a_text_that_is_no_target_is_refused(target: str) -> None:
+def test_an_invalid_target_is_refused(target: str) -> None:
     assert _refusal(target).hint
 
 
-def test_a_missing_module_is_told() -> None:
+def test_a_missing_module_is_reported() -> None:
     _write("shop/app.py")
     error = _refusal("shop.ap")
     assert "there is no module 'shop.ap'" in error.message
     assert error.hint == "did you mean shop/app.py?"
 
 
-def test_a_file_whose_name_is_no_module_name_is_refused() -> None:
+def test_a_file_whose_name_is_not_a_module_name_is_refused() -> None:
     _write("my-app.py")
     assert "my-app" in _refusal("my-app.py").message
 
 
-def test_a_file_named_as_a_loaded_module_is_refused() -> None:
+def test_a_file_with_the_name_of_a_loaded_module_is_refused() -> None:
     _write("json.py")
     assert "a module 'json' is loaded already" in _refusal("json.py").message
 
 
-def test_a_syntax_error_is_told_with_its_place(project: Path) -> None:
+def test_a_syntax_error_is_reported_with_its_position(project: Path) -> None:
     _write("app.py", "jf = (\n")
     message = _refusal("app.py").message
     assert "SyntaxError" in message
     assert f"{project / 'app.py'}, line 1" in message
 
 
-def test_an_error_on_import_is_told_with_the_line_of_the_users_own_code(project: Path) -> None:
+def test_an_error_on_import_is_reported_with_the_line_of_the_users_code(project: Path) -> None:
     _write("app.py", "import json\n\njson.loads('{')\n")
     message = _refusal("app.py").message
     assert "JSONDecodeError" in message
     assert f"{project / 'app.py'}, line 3" in message
 
 
-def test_a_module_that_an_app_misses_is_not_taken_for_the_app() -> None:
+def test_a_module_that_an_app_fails_to_import_is_not_reported_as_the_app() -> None:
     _write("app.py", "import no_such_thing\n")
     message = _refusal("app").message
     assert "app cannot be imported" in message

@@ -1,5 +1,5 @@
-"""What a process writes about itself."""
-# ruff: noqa: T201 - what is printed is what some of these tests are about
+"""The log of a process."""
+# ruff: noqa: T201 - some of these tests are about printed text
 
 import asyncio
 import io
@@ -43,7 +43,7 @@ def _restored() -> Iterator[None]:
 
 @pytest.fixture
 def output() -> io.StringIO:
-    """Where a process that writes JSON at every level writes it."""
+    """The output of a process that writes JSON at every level."""
     stream = io.StringIO()
     logs.configure(format="json", level="debug", worker_id=WORKER, stream=stream)
     return stream
@@ -89,19 +89,19 @@ def test_secrets_are_hidden_in_every_field(output: io.StringIO) -> None:
     assert output.getvalue().count(MARKER) == 3
 
 
-def test_a_line_end_in_a_value_does_not_end_the_line(output: io.StringIO) -> None:
+def test_a_line_break_in_a_value_does_not_end_the_line(output: io.StringIO) -> None:
     logs.emit("x", note='first\n{"event": "forged"}\r\n\x1b[2J')
     assert _line(output)["note"] == 'first\n{"event": "forged"}\r\n\x1b[2J'
     assert len(output.getvalue().splitlines()) == 1
 
 
-def test_a_field_of_a_record_cannot_pass_for_one_of_ours(output: io.StringIO) -> None:
+def test_a_field_of_a_record_cannot_replace_a_field_of_jobforge(output: io.StringIO) -> None:
     logging.getLogger("library").info("x", extra={"timestamp": "never", "event": "job.dead"})
     line = _line(output)
     assert (line["event"], line["event_"], line["timestamp_"]) == ("log", "job.dead", "never")
 
 
-def test_an_event_about_another_worker_names_that_one(output: io.StringIO) -> None:
+def test_an_event_about_another_worker_names_that_worker(output: io.StringIO) -> None:
     logs.emit("worker.stale", worker_id=UUID(int=9))
     assert _line(output)["worker_id"] == str(UUID(int=9))
 
@@ -114,7 +114,7 @@ def test_any_value_can_be_written(output: io.StringIO, value: Any) -> None:
     assert "value" in _line(output)
 
 
-def test_what_is_none_is_left_out(output: io.StringIO) -> None:
+def test_fields_with_none_are_omitted(output: io.StringIO) -> None:
     logs.emit("x", a=None, b=0)
     assert {"a", "b"} & set(_line(output)) == {"b"}
 
@@ -129,7 +129,7 @@ def test_a_line_below_the_level_is_not_written() -> None:
     assert [line["event"] for line in _lines(stream)] == ["loud"]
 
 
-def test_configuring_again_changes_the_output_instead_of_doubling_it(output: io.StringIO) -> None:
+def test_configuring_again_replaces_the_output(output: io.StringIO) -> None:
     second = io.StringIO()
     logs.configure(format="json", stream=second)
     logging.getLogger("library").warning("once")
@@ -137,7 +137,7 @@ def test_configuring_again_changes_the_output_instead_of_doubling_it(output: io.
     assert len(_lines(second)) == 1
 
 
-def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
+def test_bound_fields_are_in_every_line_of_the_block(output: io.StringIO) -> None:
     with logs.bind_fields(job_id=JOB), logs.bind_fields(attempt=2):
         logs.emit("a")
         logging.getLogger("library").info("b")
@@ -146,7 +146,7 @@ def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
     assert found == [(str(JOB), 2), (str(JOB), 2), (None, None)]
 
 
-def test_a_context_that_is_about_a_job_says_so_in_every_line(output: io.StringIO) -> None:
+def test_in_the_context_of_a_job_every_line_names_the_job(output: io.StringIO) -> None:
     context = copy_context()
     context.run(CURRENT_JOB.set, _claimed(TRACEPARENT))
     context.run(logs.emit, "a")
@@ -172,7 +172,7 @@ def test_fields_bound_in_one_task_are_not_seen_in_another(output: io.StringIO) -
     ) == [(1, 1), (2, 2)]
 
 
-def test_records_of_other_libraries_come_out_as_the_same_lines(output: io.StringIO) -> None:
+def test_records_of_other_libraries_have_the_same_format(output: io.StringIO) -> None:
     logging.getLogger("library.part").error(
         "sent %s to %s", "password=hunter2", "ada", extra={"order": 7, "token": "hunter2"}
     )
@@ -201,7 +201,7 @@ def test_an_exception_is_written_with_its_traceback_and_without_its_secret(
     assert "hunter2" not in output.getvalue()
 
 
-def test_an_exception_that_cannot_be_shown_is_still_told() -> None:
+def test_an_exception_that_cannot_be_printed_is_still_logged() -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -209,7 +209,7 @@ def test_an_exception_that_cannot_be_shown_is_still_told() -> None:
     assert logs.error_fields(Unprintable())["type"] == "Unprintable"
 
 
-def test_warnings_come_out_as_lines(output: io.StringIO) -> None:
+def test_warnings_are_logged(output: io.StringIO) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logs.configure(format="json", stream=output)
@@ -231,14 +231,14 @@ def test_lines_of_many_threads_do_not_mix(output: io.StringIO) -> None:
     assert len(_lines(output)) == 200
 
 
-def test_an_output_that_nobody_reads_stops_nothing() -> None:
+def test_an_output_without_a_reader_blocks_nothing() -> None:
     stream = io.StringIO()
     logs.configure(format="json", stream=stream)
     stream.close()
     logs.emit("unheard")
 
 
-def test_nothing_is_written_before_configure_but_the_host_may_listen(
+def test_before_configure_nothing_is_written_but_the_host_can_handle_records(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.INFO, logger="jobforge"):
@@ -280,19 +280,19 @@ def test_text_names_the_event_and_its_fields(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_text_is_coloured_unless_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_colored_unless_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[31m" in _text(monkeypatch, "")
     assert "\x1b" not in _text(monkeypatch, "1")
 
 
-def test_text_shows_a_traceback_in_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_shows_a_traceback_on_separate_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     error = {"type": "ValueError", "message": "no", "traceback": "Traceback:\n  line\x1b[2J\n"}
     assert _text(monkeypatch, "1", error=error)[12:] == (
         ' error    job.dead error="ValueError: no"\n    Traceback:\n      line\\x1b[2J\n'
     )
 
 
-def test_text_lets_no_control_character_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_contains_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     text = _text(monkeypatch, "1", a="x\ny\x1b[2J\x9b", b={"c": "\x1b\u2028"})
     assert [sign for sign in text if not sign.isprintable()] == ["\n"]
 
@@ -317,7 +317,7 @@ def test_the_trace_is_the_enqueuers_or_else_the_jobs_own(
     assert logs.job_fields(_claimed(traceparent))["trace_id"] == trace
 
 
-def test_what_is_printed_comes_out_as_lines(output: io.StringIO) -> None:
+def test_printed_text_is_logged_line_by_line(output: io.StringIO) -> None:
     with logs.capture_output():
         print("first", "password=hunter2")
         print("second\nof two lines", file=sys.stderr)
@@ -340,7 +340,7 @@ def test_a_secret_of_several_lines_is_hidden_when_it_is_printed_at_once(
     assert "MIIE" not in output.getvalue()
 
 
-def test_what_is_printed_is_told_as_before_when_nothing_is_captured_any_more(
+def test_printed_text_is_no_longer_logged_after_the_capture(
     capsys: pytest.CaptureFixture[str], output: io.StringIO
 ) -> None:
     with logs.capture_output():
@@ -350,7 +350,7 @@ def test_what_is_printed_is_told_as_before_when_nothing_is_captured_any_more(
     assert output.getvalue() == ""
 
 
-def test_lines_go_to_the_real_output_also_when_configured_within_a_capture(
+def test_lines_go_to_the_real_output_when_configured_within_a_capture_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with logs.capture_output():

@@ -1,4 +1,4 @@
-"""What running jobs say, until it is sent."""
+"""The buffer for notes of running jobs."""
 
 import asyncio
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ def _said(notes: NoteBuffer) -> list[tuple[str, Any]]:
     return [(note.kind, note.data.get("n")) for note in _taken(notes)]
 
 
-def test_notes_come_in_the_order_in_which_they_were_said() -> None:
+def test_notes_are_sent_in_the_order_in_which_they_were_added() -> None:
     notes, job = NoteBuffer(), _job()
     for number, kind in enumerate(["log", "progress", "event", "log"]):
         notes.add(job, kind, {"n": number}, NO_SECRETS)
@@ -39,7 +39,7 @@ def test_of_a_jobs_progress_only_the_latest_is_kept() -> None:
     assert _said(notes) == [("progress", 2), ("progress", 10)]
 
 
-def test_progress_after_a_batch_does_not_touch_what_was_sent() -> None:
+def test_progress_after_a_batch_does_not_change_the_sent_note() -> None:
     notes, job = NoteBuffer(), _job()
     notes.add(job, "progress", {"n": 1}, NO_SECRETS)
     assert _said(notes) == [("progress", 1)]
@@ -47,7 +47,7 @@ def test_progress_after_a_batch_does_not_touch_what_was_sent() -> None:
     assert _said(notes) == [("progress", 2)]
 
 
-def test_when_there_is_no_room_the_oldest_log_line_goes_first() -> None:
+def test_a_full_buffer_drops_the_oldest_log_line_first() -> None:
     notes, job = NoteBuffer(max_job_notes=3), _job()
     notes.add(job, "event", {"n": 0}, NO_SECRETS)
     for number in range(1, 4):
@@ -55,7 +55,7 @@ def test_when_there_is_no_room_the_oldest_log_line_goes_first() -> None:
     assert _said(notes) == [("log", None), ("event", 0), ("log", 2), ("log", 3)]
 
 
-def test_without_log_lines_the_oldest_note_makes_room() -> None:
+def test_a_full_buffer_without_log_lines_drops_the_oldest_note() -> None:
     notes, job = NoteBuffer(max_job_notes=2), _job()
     for number in range(3):
         notes.add(job, "event", {"n": number}, NO_SECRETS)
@@ -73,7 +73,7 @@ def test_the_number_of_dropped_lines_is_logged_once() -> None:
     assert _said(notes) == [("log", 0)]
 
 
-def test_a_job_that_fills_all_the_room_loses_its_own_notes() -> None:
+def test_a_job_that_fills_the_buffer_loses_its_own_notes() -> None:
     notes, flooder, other = NoteBuffer(max_notes=100), _job(), _job()
     notes.add(other, "log", {"n": 0}, NO_SECRETS)
     for number in range(1_000):
@@ -83,7 +83,7 @@ def test_a_job_that_fills_all_the_room_loses_its_own_notes() -> None:
     assert len(taken) == 101
 
 
-def test_heavy_notes_are_bounded_by_weight() -> None:
+def test_large_notes_are_bounded_by_size() -> None:
     notes, flooder, other = NoteBuffer(max_job_characters=1_000), _job(), _job()
     notes.add(other, "log", {"n": 0}, NO_SECRETS)
     for number in range(100):
@@ -103,7 +103,7 @@ def test_jobs_take_turns_in_a_batch() -> None:
     assert other.job_id in {note.job_id for note in _taken(notes)}
 
 
-def test_what_had_been_said_by_then_is_known_to_be_taken() -> None:
+def test_the_buffer_knows_whether_notes_up_to_a_position_were_taken() -> None:
     notes, job, other = NoteBuffer(), _job(), _job()
     notes.add(job, "log", {"n": 1}, NO_SECRETS)
     last = notes.last
@@ -113,7 +113,7 @@ def test_what_had_been_said_by_then_is_known_to_be_taken() -> None:
     assert not notes.has_notes_until(last)
 
 
-def test_values_that_contain_themselves_have_a_weight() -> None:
+def test_values_that_contain_themselves_have_a_size() -> None:
     endless: list[Any] = []
     endless.append(endless)
     deep: list[Any] = []
@@ -131,7 +131,7 @@ def test_secrets_in_a_note_are_hidden() -> None:
     assert _taken(notes)[0].data == {"password": MARKER}
 
 
-def test_a_batch_is_bounded_by_weight_and_the_rest_comes_next() -> None:
+def test_a_batch_is_bounded_by_size_and_the_rest_comes_next() -> None:
     notes, job = NoteBuffer(), _job()
     for number in range(100):
         notes.add(job, "log", {"n": number, "fields": [{"text": "x" * 60_000}]}, NO_SECRETS)
@@ -140,7 +140,7 @@ def test_a_batch_is_bounded_by_weight_and_the_rest_comes_next() -> None:
     assert [said for batch in batches for said in batch] == [("log", each) for each in range(100)]
 
 
-def test_one_heavy_note_is_a_batch_by_itself() -> None:
+def test_one_large_note_is_a_batch_by_itself() -> None:
     notes, job = NoteBuffer(), _job()
     for number in range(2):
         notes.add(job, "event", {"n": number, "text": "x" * 5_000_000}, NO_SECRETS)

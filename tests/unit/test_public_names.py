@@ -1,6 +1,6 @@
 """The names that users rely on, compared with snapshots/public_names.json.
 
-A name that moves or disappears breaks somebody's code, dashboard or alert, so each change of this
+A name that moves or disappears breaks a user's code, dashboard or alert, so each change of this
 list is a decision. To accept one: JOBFORGE_SNAPSHOTS=write pytest tests/unit/test_public_names.py
 """
 
@@ -42,7 +42,7 @@ print(*sorted(loaded - before - sys.stdlib_module_names))
 
 
 def python_names() -> list[str]:
-    """The public names of the modules that users import."""
+    """Return the public names of the modules that users import."""
     return [f"{module}.{name}" for module in MODULES for name in _public_names(module)]
 
 
@@ -61,7 +61,7 @@ def _public_names(module: str) -> list[str]:
 
 
 def log_events() -> list[str]:
-    """The names of log events: the literal first arguments of emit and its like."""
+    """Return the names of log events: the literal first arguments of emit and similar functions."""
     return sorted({name for path in _sources() for name in _events_in(path)})
 
 
@@ -83,7 +83,7 @@ def _events_in(path: Path) -> Iterator[str]:
 
 
 def metrics() -> list[str]:
-    """The metrics of docs/metrics.md, which other tests compare with what is exported."""
+    """Return the metrics of docs/metrics.md, which other tests compare with the exported ones."""
     page = (ROOT / "docs/metrics.md").read_text("utf-8")
     return sorted(set(re.findall(r"^\| `(jobforge_\w+)` \|", page, re.MULTILINE)))
 
@@ -111,7 +111,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_names_that_users_rely_on_are_as_they_were(section: str) -> None:
+def test_names_that_users_rely_on_are_unchanged(section: str) -> None:
     names = SECTIONS[section]()
     assert len(names) > 10
     kept = json.loads(SNAPSHOT.read_text("utf-8")) if SNAPSHOT.exists() else {}
@@ -121,7 +121,7 @@ def test_names_that_users_rely_on_are_as_they_were(section: str) -> None:
     assert names == kept[section]
 
 
-def test_a_job_is_forked_from_a_process_that_has_loaded_few_packages() -> None:
+def test_a_zygote_has_loaded_few_packages() -> None:
     """Each package costs memory and page faults in every job."""
     run = [sys.executable, "-c", LOADED_TO_FORK_JOBS]
     done = subprocess.run(run, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What is hidden, what is left alone, and that hiding is safe to do anywhere."""
+"""Redaction: what is hidden, what is not, and that redacting is safe anywhere."""
 
 import base64
 import html
@@ -33,7 +33,7 @@ from jobforge.redact.registry import Registry
 
 @pytest.fixture(autouse=True)
 def scope() -> Iterator[RedactionScope]:
-    """What is registered here is of a job that has just begun."""
+    """Secrets registered here belong to a job that has just started."""
     scope = RedactionScope()
     token = CURRENT_SCOPE.set(scope)
     yield scope
@@ -89,7 +89,7 @@ def scope() -> Iterator[RedactionScope]:
         "cvv",
     ],
 )
-def test_what_stands_under_a_secret_name_is_hidden(name: str) -> None:
+def test_a_value_with_a_secret_name_is_hidden(name: str) -> None:
     assert redact({name: "x", "other": "y"}) == {name: MARKER, "other": "y"}
 
 
@@ -123,7 +123,7 @@ def test_what_stands_under_a_secret_name_is_hidden(name: str) -> None:
         "123",
     ],
 )
-def test_what_stands_under_another_name_is_shown(name: str) -> None:
+def test_a_value_with_another_name_is_shown(name: str) -> None:
     assert redact({name: "x"}) == {name: "x"}
 
 
@@ -135,7 +135,7 @@ def test_under_a_secret_name_every_kind_of_value_is_hidden(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False, ""])
-def test_that_there_is_no_secret_is_shown(value: Any) -> None:
+def test_the_absence_of_a_secret_is_shown(value: Any) -> None:
     assert redact({"password": value}) == {"password": value}
 
 
@@ -155,17 +155,17 @@ def test_secrets_are_found_at_any_depth() -> None:
         ([(b"authorization", b"x")], [["authorization", MARKER]]),
     ],
 )
-def test_a_name_may_stand_beside_its_value(value: Any, shown: Any) -> None:
+def test_a_name_may_be_next_to_its_value(value: Any, shown: Any) -> None:
     assert redact(value) == shown
 
 
-def test_what_is_no_secret_keeps_its_value_and_type() -> None:
+def test_a_value_that_is_not_secret_keeps_its_value_and_type() -> None:
     job = UUID(int=7)
     value = {"n": 1, "f": 1.5, "t": True, "z": None, "l": [1, "a"], "id": job}
     assert redact(value) == value
 
 
-def test_what_json_cannot_hold_becomes_a_text() -> None:
+def test_a_value_that_json_cannot_contain_becomes_a_string() -> None:
     class Unprintable:
         def __str__(self) -> str:
             raise RuntimeError
@@ -177,7 +177,7 @@ def test_what_json_cannot_hold_becomes_a_text() -> None:
     }
 
 
-def test_endless_nesting_is_cut_off() -> None:
+def test_infinite_nesting_is_cut_off() -> None:
     endless: list[Any] = ["password=x"]
     endless.append(endless)
     text = json.dumps(redact(endless))
@@ -189,7 +189,7 @@ def test_a_secret_in_the_name_of_a_field_is_hidden() -> None:
     assert redact({"Bearer hunter2hunter2": 1}) == {f"Bearer {MARKER}": 1}
 
 
-# Each text, and what must be gone from it.
+# Each text, and the part that must be removed.
 GIVEN_AWAY = [
     ("password=hunter2", "hunter2"),
     ("host=db password='hun ter2' user=ada", "hun ter2"),
@@ -277,7 +277,7 @@ def test_a_secret_within_a_text_is_hidden(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", [text for text, _ in GIVEN_AWAY])
-def test_hiding_again_changes_nothing(text: str) -> None:
+def test_redacting_again_changes_nothing(text: str) -> None:
     once = redact_text(text)
     assert redact_text(once) == once
 
@@ -295,7 +295,7 @@ def test_hiding_again_changes_nothing(text: str) -> None:
         ("--password x --user ada", f"--password {MARKER} --user ada"),
     ],
 )
-def test_what_surrounds_a_secret_stays(text: str, shown: str) -> None:
+def test_text_around_a_secret_is_kept(text: str, shown: str) -> None:
     assert redact_text(text) == shown
 
 
@@ -323,7 +323,7 @@ def test_what_surrounds_a_secret_stays(text: str, shown: str) -> None:
         "def login(user, password: str, token: str | None = None)",
     ],
 )
-def test_ordinary_text_is_left_alone(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert redact_text(text) == text
 
 
@@ -333,7 +333,7 @@ def test_a_registered_value_is_hidden_everywhere() -> None:
     assert redact({"note": ["Tr0ub4dor"]}) == {"note": [MARKER]}
 
 
-def test_a_registered_value_is_hidden_when_it_comes_as_a_number() -> None:
+def test_a_registered_value_is_hidden_when_it_is_a_number() -> None:
     register_secret("48291377")
     assert redact({"n": 48291377, "m": 48291378}) == {"n": MARKER, "m": 48291378}
 
@@ -361,7 +361,7 @@ def test_a_registered_value_is_hidden_in_every_form(written: str) -> None:
     register_secret('p"ä/\n+ wörd')
     shown = redact_text(f"<{written}>")
     assert MARKER in shown
-    # Base64 mixes the value's ends with its neighbours: up to three characters of that stay.
+    # Base64 mixes the value's ends with the text next to it: up to three characters of that stay.
     assert len(shown.replace(MARKER, "")) <= len("<>") + 3 + len("==") + 8
 
 
@@ -387,7 +387,7 @@ def test_a_registered_value_is_hidden_as_other_languages_write_it(written: str) 
 
 
 @pytest.mark.parametrize("before", range(52))
-def test_a_registered_value_is_hidden_in_base64_that_was_wrapped(before: int) -> None:
+def test_a_registered_value_is_hidden_in_wrapped_base64(before: int) -> None:
     secret = "correct horse battery staple"
     register_secret(secret)
     written = base64.encodebytes(b"x" * before + secret.encode() + b"." * 50).decode()
@@ -407,14 +407,14 @@ def test_lines_that_only_begin_like_a_registered_value_stay() -> None:
 @pytest.mark.parametrize(
     "value", ["", "abc", "worker", "hunter2", "postgres", "Password", "UNDEFINED", "redacted"]
 )
-def test_a_value_that_would_be_found_in_ordinary_text_is_not_registered(value: str) -> None:
+def test_a_value_that_would_occur_in_ordinary_text_is_not_registered(value: str) -> None:
     assert not register_secret(value)
     text = f"{value} worker hunter2 {MARKER}"
     assert redact_text(text) == text
 
 
 @pytest.mark.parametrize("value", ["hunter-2", "12345678", "deadbeefdead", "correcthorse"])
-def test_a_value_of_enough_characters_is_registered(value: str) -> None:
+def test_a_value_of_sufficient_length_is_registered(value: str) -> None:
     assert register_secret(value)
     assert redact_text(f"<{value}>") == f"<{MARKER}>"
 
@@ -425,14 +425,14 @@ def test_names_of_fields_are_never_compared_with_registered_values() -> None:
     assert redact({"worker_id": 7, "at": "worker_id"}) == {"worker_id": 7, "at": MARKER}
 
 
-def test_the_number_of_keys_is_no_secret() -> None:
+def test_the_number_of_keys_is_not_secret() -> None:
     counts = {"api_keys": 3, "tokens": 0, "secrets": 12}
     assert redact(counts) == counts
     hidden = {"api_keys": ["x"], "tokens": 123456789, "api_key": 3}
     assert redact(hidden) == dict.fromkeys(hidden, MARKER)
 
 
-def test_the_value_registered_longest_ago_is_forgotten_first() -> None:
+def test_the_value_registered_longest_ago_is_removed_first() -> None:
     registry = Registry(max_values=3)
     for number in range(3):
         registry.add(f"value-000{number}")
@@ -442,7 +442,7 @@ def test_the_value_registered_longest_ago_is_forgotten_first() -> None:
     assert hidden == f"{MARKER} value-0001 {MARKER} {MARKER}"
 
 
-def test_the_longer_of_two_registered_values_is_hidden_whole() -> None:
+def test_the_longer_of_two_registered_values_is_hidden_completely() -> None:
     register_secret("hunter-1")
     register_secret("hunter-1-and-2")
     assert redact_text("hunter-1-and-2 hunter-1") == f"{MARKER} {MARKER}"
@@ -452,7 +452,7 @@ SECRET = "Tr0ub4dor-and-3-more"
 
 
 @pytest.mark.parametrize("kept", range(1, len(SECRET)))
-def test_a_secret_that_the_cut_went_through_does_not_show_its_rest(kept: int) -> None:
+def test_a_secret_that_is_cut_off_does_not_show_its_rest(kept: int) -> None:
     register_secret(SECRET)
     tail = f"{SECRET[-kept:]} was sent\nnext line"
     assert redact_tail(tail, is_cut=True) == "next line"
@@ -490,7 +490,7 @@ def test_a_long_first_line_is_cut_at_a_secret_without_showing_it() -> None:
     assert shown.endswith(f"password={MARKER}")
 
 
-def test_half_a_character_at_the_cut_does_not_save_half_a_secret() -> None:
+def test_half_a_character_at_the_cut_does_not_reveal_half_a_secret() -> None:
     secret = "ä-first line\nsecond line of it"
     register_secret(secret)
     assert redact_tail(f"�{secret[1:]}\nnext", is_cut=True) == "next"
@@ -500,7 +500,7 @@ def test_a_tail_that_was_not_cut_keeps_its_first_line() -> None:
     assert redact_tail("first password=x\nnext", is_cut=False) == f"first password={MARKER}\nnext"
 
 
-# Pieces of which hostile and accidental texts are made.
+# Parts of hostile and accidental texts.
 PIECES = st.sampled_from(
     [
         *[
@@ -549,7 +549,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
-def test_hiding_is_done_at_once(text: str) -> None:
+def test_one_redaction_is_sufficient(text: str) -> None:
     register_secret("Tr0ub4dor")
     once = redact_text(text)
     assert "Tr0ub4dor" not in once
@@ -558,14 +558,14 @@ def test_hiding_is_done_at_once(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(VALUES)
-def test_any_value_can_be_hidden_and_hidden_again(value: Any) -> None:
+def test_any_value_can_be_redacted_repeatedly(value: Any) -> None:
     once = redact(value)
     assert redact(once) == once
 
 
 @settings(max_examples=200, deadline=None)
 @given(TEXTS)
-def test_a_cut_tail_never_fails(text: str) -> None:
+def test_redacting_a_cut_tail_never_fails(text: str) -> None:
     register_secret("Tr0ub4dor")
     assert "Tr0ub4dor" not in redact_tail(text, is_cut=True)
 
@@ -612,7 +612,7 @@ HOSTILE = [
 
 @pytest.mark.attack("redaction")
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_the_work_grows_with_the_text_and_no_faster(piece: str) -> None:
+def test_the_work_grows_linearly_with_the_text(piece: str) -> None:
     register_secret("Tr0ub4dor")
     small, large = (_work(piece * (size // len(piece))) for size in (8_000, 16_000))
     assert large <= 2.2 * small + 100
@@ -620,14 +620,14 @@ def test_the_work_grows_with_the_text_and_no_faster(piece: str) -> None:
 
 @pytest.mark.attack("redaction")
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_long_text_of_malice_is_read(piece: str) -> None:
-    # What grew with the square of a text would not end within the time that a test has.
+def test_a_long_hostile_text_is_processed_in_time(piece: str) -> None:
+    # Work that grew with the square of the length would exceed the time limit of a test.
     register_secret("Tr0ub4dor")
     redact_tail(piece * (300_000 // len(piece)), is_cut=True)
 
 
 def _work(text: str) -> int:
-    """How many calls and lines of Python it takes."""
+    """Return the number of Python calls and lines."""
     count = 0
 
     def trace(_: FrameType, __: str, ___: Any) -> Any:
@@ -644,17 +644,17 @@ def _work(text: str) -> int:
     return count
 
 
-def test_a_name_is_judged_by_its_end_when_it_is_long() -> None:
+def test_a_long_name_is_judged_by_its_end() -> None:
     assert is_secret_name("x_" * 10_000 + "password")
     assert not is_secret_name("password" + "_x" * 10_000)
 
 
-def test_figures_hold_nothing_by_which_a_secret_is_known() -> None:
-    known = (*shapes._STARTS, *assignments._HINTS, "://", "input_value=", "basic", "-----BEGIN")  # noqa: SLF001 - what must not be made of them
-    assert not [each for each in known if redaction._FIGURES.fullmatch(each)]  # noqa: SLF001 - as above
+def test_the_pattern_for_numbers_matches_no_sign_of_a_secret() -> None:
+    known = (*shapes._STARTS, *assignments._HINTS, "://", "input_value=", "basic", "-----BEGIN")  # noqa: SLF001 - signs of a secret
+    assert not [each for each in known if redaction._FIGURES.fullmatch(each)]  # noqa: SLF001 - the pattern for numbers
 
 
-def test_a_registered_value_is_hidden_in_a_short_text_that_was_shown_before() -> None:
+def test_a_registered_value_is_hidden_in_a_short_text_that_was_shown_earlier() -> None:
     assert redact({"state": "47110815"}) == {"state": "47110815"}
     register_secret("47110815")
     shown = redact({"state": "47110815", "count": 47110815, "sum": 147110815})

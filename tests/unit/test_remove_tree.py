@@ -1,4 +1,4 @@
-"""Removing the folders of jobs: whatever they hold goes, and what links lead to stays."""
+"""Removing the folders of jobs: all their content is deleted, and the targets of links are kept."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from jobforge.worker.isolation.remove_tree import remove_tree
 
 
-def test_a_folder_goes_with_what_nobody_may_write_to(tmp_path: Path) -> None:
+def test_a_folder_with_write_protected_content_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     inner = folder / "modules" / "locked"
     inner.mkdir(parents=True)

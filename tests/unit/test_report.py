@@ -1,4 +1,4 @@
-"""Reports of hostile rows: what the programs that open them are given."""
+"""Reports of hostile rows are safe for the programs that open them."""
 
 import csv
 import io
@@ -62,13 +62,13 @@ def _cells(rows: list[ReportRow]) -> list[list[str]]:
 
 @pytest.mark.attack("reports")
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_no_cell_of_csv_begins_as_a_formula(formula: str) -> None:
+def test_no_cell_of_csv_begins_like_a_formula(formula: str) -> None:
     headings, row = _cells([{formula: formula}])
     for cell in (*headings, *row):
         assert cell.startswith("'")
 
 
-def test_numbers_stay_numbers_and_texts_stay_texts() -> None:
+def test_numbers_stay_numbers_and_strings_stay_strings() -> None:
     row = {"n": -5, "f": -0.5, "t": "a - b", "none": None, "flag": True, "list": [1, "=x"]}
     assert _cells([row])[1] == ["-5", "-0.5", "a - b", "", "true", '[1,"=x"]']
     assert _cells([{"long": 10**30}])[1] == ["1" + "0" * 30]
@@ -76,7 +76,7 @@ def test_numbers_stay_numbers_and_texts_stay_texts() -> None:
 
 @pytest.mark.attack("reports")
 @pytest.mark.parametrize("text", HOSTILE)
-def test_invisible_characters_are_put_into_letters(text: str) -> None:
+def test_invisible_characters_are_escaped(text: str) -> None:
     written = b"".join(write_csv(_table([{"a": text}]))).decode()
     page = b"".join(write_html(_table([{"a": text}], title=text))).decode()
     for shown in (written.replace("\r\n", ""), page):
@@ -106,7 +106,7 @@ class _Seen(HTMLParser):
 
 
 @pytest.mark.attack("reports")
-def test_a_page_has_no_element_that_a_cell_brought(attempts: Attempts) -> None:
+def test_a_page_has_no_element_from_a_cell(attempts: Attempts) -> None:
     attempts(len(HOSTILE))
     rows: list[ReportRow] = [{text: text, "n": 1} for text in HOSTILE]
     page = b"".join(write_html(_table(rows, title="<script>alert(1)</script>"))).decode()
@@ -120,28 +120,28 @@ def test_a_page_has_no_element_that_a_cell_brought(attempts: Attempts) -> None:
     assert "<script>alert(1)</script>" in seen.texts
 
 
-def test_a_page_forbids_all_but_its_own_style() -> None:
+def test_a_page_forbids_everything_but_its_own_style() -> None:
     page = b"".join(write_html(_table([{"a": 1}]))).decode()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy.startswith("default-src &#x27;none&#x27;; style-src &#x27;sha256-")
     assert "unsafe" not in policy
 
 
-def test_json_keeps_values_as_they_are() -> None:
+def test_json_keeps_values_unchanged() -> None:
     rows: list[ReportRow] = [{"a": text, "n": number} for number, text in enumerate(HOSTILE)]
     written = json.loads(b"".join(write_json(_table(rows, title="T"))))
     assert written == {"title": "T", "columns": ["a", "n"], "rows": rows}
     assert json.loads(b"".join(write_json(_table([]))))["rows"] == []
 
 
-def test_columns_are_chosen_renamed_and_reached_by_a_path() -> None:
+def test_columns_can_be_selected_renamed_and_reached_by_a_path() -> None:
     rows: list[ReportRow] = [{"a.b": 1, "a": {"b": 2, "c": {"d": 3}}}, {"a": "none"}]
     columns = [Column("a.b", "First"), Column("a.c.d", "Second"), Column("no", "Third")]
     text = b"".join(write_csv(Table(columns, iter(rows))))
     assert text == b"First,Second,Third\r\n1,3,\r\n,,\r\n"
 
 
-def test_rows_are_written_as_they_come_and_end_at_the_cap() -> None:
+def test_rows_are_written_one_by_one_up_to_the_maximum() -> None:
     taken = 0
 
     def rows() -> Iterator[ReportRow]:

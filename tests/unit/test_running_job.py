@@ -1,4 +1,4 @@
-"""What a running job's code may do in the loop of a worker that has no database."""
+"""Enqueuing by a running job in the event loop of a worker that has no database."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from jobforge.errors import Conflict, Json
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
 
-MADE = UUID(int=7)
+CREATED = UUID(int=7)
 
 
-class Host:
-    """Makes whatever it is asked for."""
+class Services:
+    """Creates every requested job and workflow."""
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         assert job.definition == "work"
-        return [Enqueued(MADE, EnqueueStatus.CREATED) for _ in jobs]
+        return [Enqueued(CREATED, EnqueueStatus.CREATED) for _ in jobs]
 
     async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
         assert (job.job_id, kind) == (data["input"], "enqueue_workflow")
-        return {"id": str(MADE), "jobs": {"work": str(MADE)}}
+        return {"id": str(CREATED), "jobs": {"work": str(CREATED)}}
 
 
-def test_in_a_workers_loop_only_async_code_makes_jobs_and_workflows() -> None:
+def test_in_a_workers_loop_only_async_code_creates_jobs_and_workflows() -> None:
     jf = JobForge(server="http://127.0.0.1:1", key="jf_none")
-    jf.client.set_job_services(Host())
+    jf.client.set_job_services(Services())
 
     @jf.job(isolation="inline")
     async def work() -> None:
@@ -39,11 +39,11 @@ def test_in_a_workers_loop_only_async_code_makes_jobs_and_workflows() -> None:
         CURRENT_JOB.set(job)
         with pytest.raises(Conflict, match="await aenqueue"):
             work.enqueue()
-        assert (await work.aenqueue()).id == MADE
+        assert (await work.aenqueue()).id == CREATED
         with pytest.raises(Conflict, match="async with"), jf.workflow("sync"):
             work.node()
-        async with jf.workflow("async", input=job.job_id) as made:
+        async with jf.workflow("async", input=job.job_id) as workflow:
             work.node()
-        assert made.id == MADE
+        assert workflow.id == CREATED
 
     asyncio.run(handle())

@@ -1,4 +1,4 @@
-"""Where a secret is found, and what is never given."""
+"""Where secrets are looked up, and which are never returned."""
 
 from pathlib import Path
 from uuid import UUID
@@ -26,7 +26,9 @@ def test_a_secret_is_a_file_of_the_folder(folder: Path) -> None:
     ("content", "value"),
     [(b"a b\n", "a b"), (b"a b\r\n", "a b"), (b"a\n\n", "a\n"), (b" a ", " a "), (b"", "")],
 )
-def test_one_line_end_is_not_part_of_it(folder: Path, content: bytes, value: str) -> None:
+def test_one_final_line_break_is_not_part_of_the_secret(
+    folder: Path, content: bytes, value: str
+) -> None:
     (folder / "key").write_bytes(content)
     assert Secrets(folder, {}).lookup("key") == value
 
@@ -48,7 +50,7 @@ def test_the_variables_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", ["key", "KEY", "key.file", "key_previous", "key-previous-file"])
-def test_the_key_of_the_installation_is_no_secret_of_jobs(name: str) -> None:
+def test_the_key_of_the_installation_is_not_a_secret_for_jobs(name: str) -> None:
     variables = {
         f"JOBFORGE_SECRET_{each}": "the key of all tenants"
         for each in ("KEY", "KEY_FILE", "KEY_PREVIOUS", "KEY_PREVIOUS_FILE")
@@ -57,7 +59,7 @@ def test_the_key_of_the_installation_is_no_secret_of_jobs(name: str) -> None:
         Secrets(None, variables).lookup(name)
 
 
-def test_a_tenant_reaches_what_was_put_there_for_it_alone(folder: Path) -> None:
+def test_a_tenant_can_read_only_its_own_secrets(folder: Path) -> None:
     own, other = UUID(int=1), UUID(int=2)
     for tenant in (own, other):
         (folder / str(tenant)).mkdir()
@@ -79,7 +81,7 @@ def test_a_tenant_reaches_what_was_put_there_for_it_alone(folder: Path) -> None:
             secrets.lookup_for_tenant(reference, own)
 
 
-def test_a_secret_that_is_not_there_tells_where_it_was_looked_for(folder: Path) -> None:
+def test_a_missing_secret_is_reported_with_the_places_searched(folder: Path) -> None:
     (folder / "other").write_text("hunter2")
     with pytest.raises(NotFound) as caught:
         Secrets(folder, {"JOBFORGE_SECRET_OTHER": "hunter2"}).lookup("key")
@@ -91,7 +93,7 @@ def test_a_secret_that_is_not_there_tells_where_it_was_looked_for(folder: Path) 
 @pytest.mark.parametrize(
     "name", ["", "..", "../key", "a/b", "/etc/passwd", "a\0b", "a\nb", "ä", "x" * 101, "..data"]
 )
-def test_a_name_that_could_lead_elsewhere_is_refused(folder: Path, name: str) -> None:
+def test_a_name_that_could_be_another_path_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(Invalid):
         Secrets(folder, {}).lookup(name)
 
@@ -119,16 +121,14 @@ def test_a_folder_that_is_itself_a_link_is_read(folder: Path) -> None:
     assert Secrets(link, {}).lookup("key") == "linked"
 
 
-def test_a_folder_is_no_secret(folder: Path) -> None:
+def test_a_folder_is_not_a_secret(folder: Path) -> None:
     (folder / "key").mkdir()
     with pytest.raises(NotFound):
         Secrets(folder, {}).lookup("key")
 
 
 @pytest.mark.parametrize("content", [b"x" * (MAX_SECRET_BYTES + 1), b"hunter2\xff"])
-def test_what_cannot_be_a_secret_is_refused_without_being_shown(
-    folder: Path, content: bytes
-) -> None:
+def test_an_invalid_secret_is_refused_without_being_shown(folder: Path, content: bytes) -> None:
     (folder / "key").write_bytes(content)
     with pytest.raises(Invalid) as caught:
         Secrets(folder, {}).lookup("key")
@@ -136,10 +136,10 @@ def test_what_cannot_be_a_secret_is_refused_without_being_shown(
     assert caught.value.__cause__ is None
 
 
-def test_what_was_looked_up_is_hidden_in_logs_from_then_on(folder: Path) -> None:
+def test_a_secret_is_hidden_in_logs_once_it_was_looked_up(folder: Path) -> None:
     (folder / "key").write_text("first-of-its-kind")
     assert redact.log_scope().hide("first-of-its-kind") == "first-of-its-kind"
     Secrets(folder, {}).lookup("key")
     assert redact.log_scope().hide("first-of-its-kind") == redact.MARKER
-    # Another job has its own output; comparing it too would let its tenant test guesses.
+    # Another job has separate output; redacting it too would let its tenant test guesses.
     assert redact.redact_text("first-of-its-kind") == "first-of-its-kind"

@@ -1,4 +1,4 @@
-"""Arguments become a payload, and a payload becomes arguments again."""
+"""Encoding of arguments as a payload, and decoding of a payload to arguments."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from jobforge.payloads.signature import Shape, locate_refusal, read_parameters, 
 from jobforge.types import jsonb
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -55,7 +55,7 @@ def everything(
     when: datetime,
     wait: timedelta,
     who: UUID,
-    colour: Colour,
+    color: Color,
     point: Point,
     lines: list[Line],
     raw: bytes,
@@ -71,7 +71,7 @@ EVERYTHING: dict[str, Any] = {
     "when": datetime(2030, 1, 1, 12, 30, 15, 123456, tzinfo=UTC),
     "wait": timedelta(days=1, milliseconds=5),
     "who": UUID(int=7),
-    "colour": Colour.RED,
+    "color": Color.RED,
     "point": Point(1, 2),
     "lines": [Line(amount=Decimal("12.30"), count=3)],
     "raw": "é".encode(),
@@ -83,7 +83,7 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def test_every_kind_of_argument_survives_the_way_through_json() -> None:
+def test_every_kind_of_argument_survives_the_round_trip() -> None:
     parameters = read_parameters(everything)
     payload = parameters.build_payload((), EVERYTHING)
     stored = jsonb.decode(jsonb.encode(payload, "payload"))
@@ -101,7 +101,7 @@ def simple(to: str, copies: int = 1, *, urgent: bool = False) -> None: ...
         ((), {"copies": "2", "to": "ada"}, {"copies": 2, "to": "ada"}),
     ],
 )
-def test_the_payload_has_what_was_given(
+def test_the_payload_contains_the_given_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any], payload: dict[str, Any]
 ) -> None:
     assert read_parameters(simple).build_payload(args, kwargs) == payload
@@ -119,14 +119,14 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_arguments_are_refused_with_their_field(case: str) -> None:
+def test_invalid_arguments_are_refused_with_their_field(case: str) -> None:
     args, kwargs, field = BAD[case]
     with pytest.raises(InvalidPayload) as refusal:
         read_parameters(simple).build_payload(args, kwargs)
     assert refusal.value.field == field
 
 
-def test_the_field_is_the_path_to_what_is_wrong() -> None:
+def test_the_field_is_the_path_to_the_invalid_value() -> None:
     def nested(lines: list[Line]) -> None: ...
 
     with pytest.raises(InvalidPayload) as refusal:
@@ -150,21 +150,21 @@ def test_a_single_model_is_the_whole_payload() -> None:
         assert refusal.value.field == field
 
 
-def test_the_schema_has_defaults_and_refuses_what_is_unknown() -> None:
+def test_the_schema_has_defaults_and_refuses_unknown_fields() -> None:
     schema = read_parameters(simple).schema()
     assert schema["required"] == ["to"]
     assert schema["properties"]["copies"] == {"default": 1, "title": "Copies", "type": "integer"}
     assert schema["additionalProperties"] is False
 
 
-def test_names_that_pydantic_uses_itself_are_free() -> None:
+def test_names_that_pydantic_uses_itself_are_allowed() -> None:
     def odd(json: str, copy: int, model_config: str, schema: str = "s") -> None: ...
 
     given = {"json": "j", "copy": 1, "model_config": "m"}
     assert read_parameters(odd).build_payload((), given) == given
 
 
-def test_constraints_of_annotations_hold() -> None:
+def test_constraints_of_annotations_are_checked() -> None:
     def limited(count: Annotated[int, Field(gt=0)] = 1) -> None: ...
 
     with pytest.raises(InvalidPayload):
@@ -181,7 +181,7 @@ def _rest(**more: int) -> None: ...
 
 
 @pytest.mark.parametrize("function", [_opaque, _callback, _rest])
-def test_what_cannot_be_json_is_refused_when_it_is_declared(
+def test_a_type_that_cannot_be_json_is_refused_when_it_is_declared(
     function: Callable[..., None],
 ) -> None:
     with pytest.raises(Invalid):
@@ -239,7 +239,9 @@ def _taking(kind: Any) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("kind", LOST, ids=str)
-def test_what_would_not_come_back_as_it_was_is_refused_when_it_is_declared(kind: Any) -> None:
+def test_a_type_that_does_not_survive_the_round_trip_is_refused_when_it_is_declared(
+    kind: Any,
+) -> None:
     with pytest.raises(Invalid, match=r"field\(init=False\)|InitVar|a key of a dict"):
         read_parameters(_taking(kind))
 
@@ -248,20 +250,20 @@ KEPT: list[tuple[Any, Any]] = [
     (Doubled, Doubled(3)),
     (dict[float, int], {1.5: 1}),
     (dict[date, int], {date(2030, 1, 2): 1}),
-    (dict[Colour, int], {Colour.RED: 1}),
+    (dict[Color, int], {Color.RED: 1}),
     (dict[Level, int], {Level.LOW: 1}),
     (dict[Literal["a", "b"], int], {"b": 1}),
 ]
 
 
 @pytest.mark.parametrize(("kind", "value"), KEPT, ids=str)
-def test_what_comes_back_as_it_was_may_be_declared(kind: Any, value: Any) -> None:
+def test_a_type_that_survives_the_round_trip_can_be_declared(kind: Any, value: Any) -> None:
     parameters = read_parameters(_taking(kind))
     stored = jsonb.encode(parameters.build_payload([value], {}), "payload")
     assert parameters.read_json_arguments(stored) == {"one": value}
 
 
-def test_a_default_may_look_like_anything() -> None:
+def test_a_default_may_have_any_value() -> None:
     def odd(when: date, how: dict[str, Any] = {"serialization": "x", "type": "dict"}) -> None: ...  # noqa: B006 - it is not changed
 
     assert read_parameters(odd).build_payload([], {"when": "2030-01-02"}) == {"when": "2030-01-02"}
@@ -279,7 +281,7 @@ CYCLE.append(CYCLE)
     ],
     ids=["object", "nan", "inf", "nul", "surrogate", "huge", "cycle", "class", "key"],
 )
-def test_a_value_that_jsonb_cannot_keep_is_refused_with_its_field(value: Any) -> None:
+def test_a_value_that_jsonb_cannot_store_is_refused_with_its_field(value: Any) -> None:
     def free(fine: Any, odd: Any) -> None: ...
 
     parameters = read_parameters(free)
@@ -295,7 +297,7 @@ def _sent(payload: dict[str, Any]) -> None:
         raise locate_refusal(error, payload) from error
 
 
-def test_a_result_is_read_back_as_its_type() -> None:
+def test_a_result_is_decoded_as_its_type() -> None:
     def result() -> list[Line]:
         return []
 
@@ -304,7 +306,7 @@ def test_a_result_is_read_back_as_its_type() -> None:
     assert shape.read(shape.write(lines)) == lines
 
 
-def test_a_result_without_a_type_is_any_json() -> None:
+def test_a_result_without_a_type_may_be_any_json() -> None:
     shape = Shape(Any)
     assert shape.write({"at": date(2030, 1, 2), "who": UUID(int=1)}) == {
         "at": "2030-01-02",
@@ -326,7 +328,7 @@ def test_a_secret_that_would_be_sent_as_asterisks_is_refused(function: Callable[
         read_parameters(function)
 
 
-def test_a_secret_that_says_how_it_is_written_is_sent() -> None:
+def test_a_secret_with_a_serializer_is_sent() -> None:
     parameters = read_parameters(_shown)
     payload = parameters.build_payload([SecretStr("x")], {})
     assert parameters.read_arguments(payload) == {"secret": SecretStr("x")}

@@ -1,4 +1,4 @@
-"""How many more jobs of each queue may be started."""
+"""The number of jobs of each queue that may still be started."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ def _jobs(*queues: str) -> Counter[str]:
     return Counter(queues)
 
 
-def test_a_claim_asks_for_free_slots_only() -> None:
+def test_a_claim_requests_only_free_slots() -> None:
     slots = Slots({"mail": 2, "default": 1})
     slots.reserve(slots.limits(2_000), _jobs("mail", "default"))
     assert slots.limits(2_000) == {"mail": 1}
@@ -26,7 +26,7 @@ def test_a_queue_with_more_slots_than_one_claim_may_fill_does_not_starve_another
     assert limits["default"] == 10
 
 
-def test_a_freed_slot_matters_when_the_last_claim_was_answered_in_full() -> None:
+def test_a_freed_slot_matters_when_the_last_claim_was_filled_completely() -> None:
     slots = Slots({"mail": 2})
     slots.reserve({"mail": 2}, _jobs("mail", "mail"))
     assert slots.release("mail")
@@ -34,12 +34,12 @@ def test_a_freed_slot_matters_when_the_last_claim_was_answered_in_full() -> None
     assert not slots.release("mail")
 
 
-def test_an_empty_queue_does_not_hide_that_another_has_more() -> None:
+def test_an_empty_queue_does_not_hide_that_another_has_more_jobs() -> None:
     slots = Slots({"mail": 2, "connectors": 2})
     assert slots.reserve({"mail": 1, "connectors": 2}, _jobs("mail"))
     rooms = [slots.has_room_for_more]
     assert slots.reserve({"mail": 1, "connectors": 2}, _jobs("mail"))
-    rooms.append(slots.has_room_for_more)  # the next claim would ask the empty queue alone
+    rooms.append(slots.has_room_for_more)  # next, only the empty queue
     assert slots.release("mail")
     rooms.append(slots.has_room_for_more)
     assert rooms == [True, False, True]
@@ -63,7 +63,7 @@ def test_a_large_queue_has_room_for_more_when_a_few_of_its_slots_are_free() -> N
     assert slots.has_room_for_more
 
 
-def test_a_queue_that_may_be_empty_is_not_asked_along() -> None:
+def test_a_queue_that_may_be_empty_is_not_included() -> None:
     slots = Slots({"mail": 2, "connectors": 2})
     slots.reserve({"mail": 1, "connectors": 2}, _jobs("mail"))
     assert slots.limits_for_ready_queues(2_000) == {"mail": 1}
@@ -78,7 +78,7 @@ def test_a_freed_slot_matters_when_the_queue_has_been_announced() -> None:
     assert slots.release("mail")
 
 
-def test_an_announcement_of_a_queue_of_others_is_nothing() -> None:
+def test_an_announcement_for_an_unserved_queue_is_ignored() -> None:
     slots = Slots({"mail": 1})
     slots.mark_has_jobs("other")
     assert slots.limits(2_000) == {"mail": 1}

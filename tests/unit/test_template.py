@@ -1,4 +1,4 @@
-"""What a template takes, what it makes of values, and that nothing else comes of it."""
+"""Templates: what they accept, and how they are rendered."""
 
 import json
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_template_renders(written: Any, rendered: Any) -> None:
         ("x" * (MOST_BYTES + 1), "payload", "larger than 256 KiB"),
     ],
 )
-def test_a_template_is_refused_with_the_place_of_the_fault(
+def test_an_invalid_template_is_refused_with_the_position(
     written: Any, field: str, message: str
 ) -> None:
     with pytest.raises(Invalid, match=None) as refusal:
@@ -98,29 +98,29 @@ def test_a_template_is_refused_with_the_place_of_the_fault(
     assert message in refusal.value.message
 
 
-def test_a_check_knows_what_paths_start_with() -> None:
+def test_a_check_knows_the_first_names_of_paths() -> None:
     template.check({"a": "{{event.any.thing}}"}, roots=("event", "meta"))
     with pytest.raises(Invalid, match="a path starts with event or meta, not with 'secret'"):
         template.check({"a": "{{secret.key}}"}, roots=("event", "meta"))
 
 
 @pytest.mark.parametrize("written", ["{{event.big}}" * 3, ["{{event.big}}"] * 3])
-def test_what_is_rendered_stays_within_the_limit(written: Any) -> None:
+def test_the_rendered_value_stays_within_the_limit(written: Any) -> None:
     with pytest.raises(Invalid, match="larger than 256 KiB"):
         template.render(written, {"event": {"big": "x" * 100_000}})
 
 
-def test_filters_cannot_make_much_of_little() -> None:
+def test_filters_cannot_expand_small_values_without_limit() -> None:
     with pytest.raises(Invalid, match="larger than 256 KiB"):
         template.render("{{event.q | json | json | json | json}}", {"event": {"q": '"' * 60_000}})
 
 
-def test_a_template_that_the_engine_could_not_return_is_a_fault() -> None:
+def test_a_template_that_the_engine_could_not_return_is_invalid() -> None:
     with pytest.raises(Invalid, match="payload cannot be read: too long"):
         template.parse({"$unreadable": "too long"})
 
 
-def test_a_nesting_that_the_engine_refuses_is_refused() -> None:
+def test_nesting_that_the_engine_refuses_is_refused() -> None:
     deep: Any = "{{event.id}}"
     for _ in range(65):
         deep = [deep]
@@ -163,7 +163,7 @@ def test_any_text_is_rendered_or_refused(text: str, data: Any) -> None:
 
 
 @given(JSON)
-def test_a_value_passes_through_a_lone_tag_as_it_is(data: Any) -> None:
+def test_a_value_passes_unchanged_through_a_single_tag(data: Any) -> None:
     try:
         assert template.render({"x": "{{event}}"}, {"event": data}) == {"x": data}
     except Invalid as refusal:  # half of a surrogate pair, or NUL

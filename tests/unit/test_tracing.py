@@ -1,4 +1,4 @@
-"""Setting up traces, and spans on their way between processes."""
+"""The configuration of tracing, and spans that are sent between processes."""
 
 import asyncio
 import subprocess
@@ -135,7 +135,7 @@ def test_the_environment_names_the_exporter(
         ("traceidratio", "0.5", None),
     ],
 )
-def test_a_worker_knows_what_the_usual_samplers_say(
+def test_a_worker_supports_the_usual_samplers(
     sampler: str, argument: str, share: float | None
 ) -> None:
     variables = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
@@ -151,7 +151,7 @@ def test_a_worker_knows_what_the_usual_samplers_say(
         (1.0, f"{RECORDED[:-2]}00", False),
     ],
 )
-def test_what_the_enqueuer_has_decided_holds_and_else_a_share_is_recorded(
+def test_the_enqueuers_sampling_decision_applies_and_else_the_ratio(
     share: float, traceparent: str | None, *, is_recorded: bool
 ) -> None:
     attempts = AttemptSpans(Sampling(share, SdkSpanStarter(Resource.get_empty())))
@@ -167,7 +167,7 @@ def test_what_the_enqueuer_has_decided_holds_and_else_a_share_is_recorded(
 
 
 @pytest.mark.parametrize("traceparent", [None, RECORDED, f"{RECORDED[:-2]}03"])
-def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | None) -> None:
+def test_a_plain_attempt_is_exported_as_the_sdk_would_export_it(traceparent: str | None) -> None:
     resource = Resource({"service.name": "100 % ours"})
     jobs = [
         JOB._replace(definition="é%b", queue="%s", lease=1_763_272_819_123_456),
@@ -187,7 +187,7 @@ def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | Non
     assert ExportTraceServiceRequest.FromString(sent) == encode_spans(opened)
 
 
-def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_beginning() -> None:
+def test_data_added_to_an_attempt_is_in_the_span_that_existed_from_the_beginning() -> None:
     exporter = InMemorySpanExporter()
     opener = SdkSpanStarter(Resource.get_empty(), SimpleSpanProcessor(exporter))
     posts: list[bytes] = []
@@ -200,16 +200,19 @@ def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_
     span.add_event("paid")
     attempts.end(job, Verdict(Outcome.SUCCEEDED))
     outlet.shutdown()
-    (told,) = exporter.get_finished_spans()
+    (received,) = exporter.get_finished_spans()
     assert tracing.traceparent_of(span) == job.traceparent
-    assert told.context == span.get_span_context()
-    assert told.attributes is not None
-    assert (told.attributes["order"], told.attributes["jobforge.outcome"]) == (5, "succeeded")
-    assert [event.name for event in told.events] == ["paid"]
+    assert received.context == span.get_span_context()
+    assert received.attributes is not None
+    assert (received.attributes["order"], received.attributes["jobforge.outcome"]) == (
+        5,
+        "succeeded",
+    )
+    assert [event.name for event in received.events] == ["paid"]
     assert posts == []
 
 
-def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
+def test_data_added_to_an_attempt_after_its_end_is_discarded() -> None:
     exporter = InMemorySpanExporter()
     plain = LazySpan(
         JOB, None, SdkSpanStarter(Resource.get_empty(), SimpleSpanProcessor(exporter)), 1
@@ -222,7 +225,7 @@ def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
     assert exporter.get_finished_spans() == ()
 
 
-def test_a_light_attempt_is_sent_with_the_ids_that_were_asked_for_while_it_ran() -> None:
+def test_a_light_attempt_is_exported_with_the_ids_that_were_read_while_it_ran() -> None:
     posts: list[bytes] = []
     outlet = FastSpanProcessor(Resource.get_empty(), posts.append, ExportLimits())
     attempts = AttemptSpans(Sampling(1.0, SdkSpanStarter(Resource.get_empty()), outlet))
@@ -241,7 +244,7 @@ def test_a_light_attempt_is_sent_with_the_ids_that_were_asked_for_while_it_ran()
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, None])
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_whoever_speaks_of_a_light_attempt_that_went_wrong_knows_its_span(
+def test_the_span_of_a_failed_light_attempt_is_known_after_its_end(
     outcome: Outcome | None, *, is_asked: bool
 ) -> None:
     exporter = InMemorySpanExporter()
@@ -251,13 +254,13 @@ def test_whoever_speaks_of_a_light_attempt_that_went_wrong_knows_its_span(
     asked = _within(job, tracing.current_traceparent) if is_asked else None
     ended = attempts.end(job, None if outcome is None else Verdict(outcome))
     attempts.leave()
-    (told,) = exporter.get_finished_spans()
-    assert ended.traceparent == tracing.traceparent_of(trace.NonRecordingSpan(told.context))
+    (received,) = exporter.get_finished_spans()
+    assert ended.traceparent == tracing.traceparent_of(trace.NonRecordingSpan(received.context))
     assert asked in {ended.traceparent, None}
     assert ended == JOB._replace(traceparent=ended.traceparent)
 
 
-def test_a_light_attempt_that_waits_has_its_span_when_others_run() -> None:
+def test_a_waiting_light_attempt_keeps_its_span_while_others_run() -> None:
     attempts = AttemptSpans(Sampling(1.0, SdkSpanStarter(Resource.get_empty())))
     variables = []
     for lease in (1, 2):
@@ -270,30 +273,30 @@ def test_a_light_attempt_that_waits_has_its_span_when_others_run() -> None:
     job, first = variables[0]
     assert attempts.end_kept(job, None).traceparent == tracing.traceparent_of(seen[0])
     assert not seen[0].is_recording()
-    # What outlives its attempt is of no attempt.
+    # Code that outlives its attempt is in no attempt.
     assert first.run(_within, job, tracing.current_traceparent) != tracing.traceparent_of(seen[0])
 
 
-def test_what_a_light_attempt_begins_is_under_its_span() -> None:
+def test_spans_started_in_a_light_attempt_are_children_of_its_span() -> None:
     attempts = AttemptSpans(Sampling(1.0, SdkSpanStarter(Resource.get_empty())))
     tracer = TracerProvider().get_tracer("test")
     job = attempts.begin(JOB, is_light=True)
 
     def run() -> tuple[int, object, object]:
         around = trace.get_current_span().get_span_context().span_id
-        baggage = set_baggage("colour", "green")
+        baggage = set_baggage("color", "green")
         with tracer.start_as_current_span("inner") as inner:
             assert trace.get_current_span() is inner
             assert isinstance(inner, ReadableSpan)
-            return around, inner.parent and inner.parent.span_id, get_baggage("colour", baggage)
+            return around, inner.parent and inner.parent.span_id, get_baggage("color", baggage)
 
-    around, parent, colour = _within(job, run)
+    around, parent, color = _within(job, run)
     attempts.leave()
-    assert (around, colour) == (parent, "green")
+    assert (around, color) == (parent, "green")
     assert tracing.current_traceparent() is None
 
 
-def test_attempts_are_sent_when_they_are_many_and_the_rest_at_the_end() -> None:
+def test_attempts_are_exported_in_batches_and_the_rest_at_the_end() -> None:
     posts: list[bytes] = []
     outlet = FastSpanProcessor(Resource.get_empty(), posts.append, ExportLimits(10, 3, 600_000))
     for _ in range(3):
@@ -306,7 +309,7 @@ def test_attempts_are_sent_when_they_are_many_and_the_rest_at_the_end() -> None:
     assert list(map(_count, posts)) == [3, 1, 1]
 
 
-def test_a_request_that_fails_takes_its_spans_along_and_no_others(
+def test_a_failed_request_loses_its_own_spans_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     answers = iter([OSError("it hung up")])
@@ -325,7 +328,7 @@ def test_a_request_that_fails_takes_its_spans_along_and_no_others(
     assert list(map(_count, posts)) == [1]
 
 
-def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
+def test_attempts_beyond_the_capacity_are_dropped_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     posts: list[bytes] = []
@@ -348,23 +351,23 @@ def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
         ({"OTEL_BSP_SCHEDULE_DELAY": "100"}, ExportLimits(delay_ms=100)),
     ],
 )
-def test_the_limits_of_the_sdk_hold_where_they_are_set(
+def test_the_limits_of_the_sdk_apply_where_they_are_set(
     variables: dict[str, str], limits: ExportLimits
 ) -> None:
     assert read_limits(variables) == limits
 
 
-def test_spans_that_are_to_be_cut_are_left_to_the_sdk() -> None:
+def test_spans_with_limits_are_left_to_the_sdk() -> None:
     assert not has_span_limits({**ENDPOINT, "RATE_LIMIT": "1", "OTEL_BSP_SCHEDULE_DELAY": "1"})
     assert has_span_limits({**ENDPOINT, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "10"})
 
 
-def test_the_exporter_that_is_installed_sends_what_is_encoded_already() -> None:
+def test_the_installed_exporter_sends_encoded_spans() -> None:
     assert find_post(OTLPSpanExporter()) is not None
     assert find_post(InMemorySpanExporter()) is None
 
 
-def test_an_exporter_that_is_not_there_costs_a_line_and_no_more(
+def test_a_missing_exporter_costs_only_a_log_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
@@ -373,7 +376,7 @@ def test_an_exporter_that_is_not_there_costs_a_line_and_no_more(
     assert "no exporter nowhere is installed" in caplog.text
 
 
-def test_where_nobody_traces_nothing_of_it_is_imported() -> None:
+def test_without_tracing_none_of_its_modules_is_imported() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_IT], check=True)
 
 
@@ -396,9 +399,9 @@ def test_a_span_of_a_job_arrives_as_the_sdk_would_have_made_it(traceparent: str)
         token = attach(remote_context(traceparent))
         _work(each.get_tracer("the application", "1.0"))
         detach(token)
-    told = list(map(_told, there.get_finished_spans()))
-    assert len(told) == 5
-    assert told == list(map(_told, here.get_finished_spans()))
+    received = list(map(_comparable, there.get_finished_spans()))
+    assert len(received) == 5
+    assert received == list(map(_comparable, here.get_finished_spans()))
 
 
 def test_spans_of_a_job_are_nested_and_have_times() -> None:
@@ -420,7 +423,7 @@ def test_spans_of_a_job_are_nested_and_have_times() -> None:
 
 
 @pytest.mark.parametrize("traceparent", [None, f"{RECORDED[:-2]}00"])
-def test_what_is_no_part_of_a_recorded_attempt_is_not_told(traceparent: str | None) -> None:
+def test_spans_outside_a_recorded_attempt_are_not_sent(traceparent: str | None) -> None:
     sent: list[bytes] = []
     provider = ChildTracerProvider()
     provider.send = sent.append
@@ -431,7 +434,7 @@ def test_what_is_no_part_of_a_recorded_attempt_is_not_told(traceparent: str | No
     assert (within, sent) == (traceparent, [])
 
 
-def test_an_attempt_tells_of_a_thousand_spans() -> None:
+def test_an_attempt_sends_at_most_a_thousand_spans() -> None:
     sent: list[bytes] = []
     provider = ChildTracerProvider()
     provider.send = sent.append
@@ -441,7 +444,7 @@ def test_an_attempt_tells_of_a_thousand_spans() -> None:
     assert len(sent) == 1_000
 
 
-def test_what_is_said_of_a_span_after_its_end_is_said_in_vain() -> None:
+def test_data_added_to_a_span_after_its_end_is_discarded() -> None:
     sent: list[bytes] = []
     provider = ChildTracerProvider()
     provider.send = sent.append
@@ -453,7 +456,7 @@ def test_what_is_said_of_a_span_after_its_end_is_said_in_vain() -> None:
     assert [orjson.loads(body)["attributes"] for body in sent] == [{}]
 
 
-def test_what_cannot_be_told_of_a_span_is_no_fault_of_the_job() -> None:
+def test_span_data_that_cannot_be_sent_does_not_fail_the_job() -> None:
     there, receiver = _receiving()
     provider = ChildTracerProvider()
     provider.send = partial(receiver.receive, RECORDED)
@@ -461,12 +464,12 @@ def test_what_cannot_be_told_of_a_span_is_no_fault_of_the_job() -> None:
     with tracer.start_as_current_span("read", remote_context(RECORDED)) as span:
         span.set_attributes({"name": "caf\udce9", "size": 2**70})
         span.update_name(7)  # type: ignore[arg-type]
-    (told,) = there.get_finished_spans()
-    assert told.name == "7"
-    assert dict(told.attributes or {}) == {"name": "caf?", "size": "<int>"}
+    (received,) = there.get_finished_spans()
+    assert received.name == "7"
+    assert dict(received.attributes or {}) == {"name": "caf?", "size": "<int>"}
 
 
-def test_a_span_that_is_too_large_is_left_out() -> None:
+def test_a_span_that_is_too_large_is_omitted() -> None:
     provider = ChildTracerProvider()
     provider.send = partial(encode_frame, FrameKind.SPAN)  # type: ignore[assignment]
     span = provider.get_tracer("test").start_span("read", remote_context(RECORDED))
@@ -478,7 +481,7 @@ def test_a_span_that_is_too_large_is_left_out() -> None:
 @pytest.mark.parametrize(
     "forged", [{"start": -1}, {"end": 2.0**64}, {"events": [["seen", {}, -1]]}]
 )
-def test_times_by_which_an_exporter_would_fail_are_refused(forged: dict[str, object]) -> None:
+def test_times_that_would_make_an_exporter_fail_are_refused(forged: dict[str, object]) -> None:
     sent: list[bytes] = []
     provider = ChildTracerProvider()
     provider.send = sent.append
@@ -488,7 +491,7 @@ def test_times_by_which_an_exporter_would_fail_are_refused(forged: dict[str, obj
         receiver.receive(RECORDED, orjson.dumps(orjson.loads(sent[0]) | forged))
 
 
-def test_a_job_tells_of_its_own_trace_only() -> None:
+def test_a_job_sends_spans_of_its_own_trace_only() -> None:
     sent: list[bytes] = []
     provider = ChildTracerProvider()
     provider.send = sent.append
@@ -502,7 +505,7 @@ def test_a_job_tells_of_its_own_trace_only() -> None:
         receiver.receive(RECORDED, orjson.dumps(forged))
 
 
-def test_a_process_that_jobs_are_forked_from_does_without_the_sdk() -> None:
+def test_a_zygote_does_not_import_the_sdk() -> None:
     subprocess.run([sys.executable, "-c", IN_A_ZYGOTE], check=True)
 
 
@@ -512,7 +515,7 @@ def _put(outlet: FastSpanProcessor, count: int = 1) -> None:
 
 
 def _within(job: ClaimedJob, ask: Callable[[], T]) -> T:
-    """As the code of that job would ask."""
+    """Call the function in the context of the job."""
 
     def run() -> T:
         CURRENT_JOB.set(job)
@@ -532,7 +535,7 @@ def _receiving() -> tuple[InMemorySpanExporter, ChildSpanReceiver]:
 
 
 def _work(tracer: Tracer) -> None:
-    """All that can be said of spans."""
+    """Use every feature of spans."""
     enqueued = get_current_span().get_span_context()
     links = [Link(enqueued, {"why": "asked", "n": [1]})]
     with tracer.start_as_current_span(
@@ -571,8 +574,9 @@ def _count(request: bytes) -> int:
     return len(resource.scope_spans[0].spans)
 
 
-def _told(span: ReadableSpan) -> dict[str, object]:
-    """Without its own id and its times; a traceback leads through whatever made the span."""
+def _comparable(span: ReadableSpan) -> dict[str, object]:
+    """Return the span without its ID and times; a traceback is reduced to its first and last
+    line."""
     document = orjson.loads(span.to_json())
     for name in ("resource", "context", "start_time", "end_time"):
         del document[name]

@@ -1,4 +1,4 @@
-"""A seal opens in its own place, by its own keys, and unchanged: in no other way."""
+"""A sealed secret can be opened only in its own place, with its own keys, and unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ PLAIN = b"the plain text"
 
 
 def kept(vault: Vault, tenant: UUID = TENANT) -> WrappedKey:
-    """What the vault would have the database keep."""
+    """Return what the database would store for the vault."""
     key_id, wrapped, _ = vault.build_tenant_key_call(tenant).parameters
     assert isinstance(key_id, str)
     assert isinstance(wrapped, bytes)
@@ -35,12 +35,12 @@ def kept(vault: Vault, tenant: UUID = TENANT) -> WrappedKey:
 
 
 def opened(vault: Vault, key: WrappedKey, tenant: UUID = TENANT) -> TenantKey:
-    """The key of a tenant whose database answers this."""
+    """Return the key of a tenant whose database returns this."""
     rows: Sequence[tuple[Any, ...]] = [tuple(key)]
     return vault.build_tenant_key_call(tenant).decode(rows)
 
 
-def test_what_was_sealed_opens_and_shows_nothing() -> None:
+def test_a_sealed_secret_can_be_opened_and_shows_nothing() -> None:
     vault = Vault(OLD)
     key = opened(vault, kept(vault))
     sealed = [key.seal(PLACE, PLAIN) for _ in range(2)]
@@ -58,14 +58,14 @@ def test_what_was_sealed_opens_and_shows_nothing() -> None:
         PLACE._replace(column="secrets.other"),
     ],
 )
-def test_a_seal_does_not_open_in_another_place(place: SealContext) -> None:
+def test_a_sealed_secret_cannot_be_opened_in_another_place(place: SealContext) -> None:
     vault = Vault(OLD)
     key = opened(vault, kept(vault))
     with pytest.raises(SealBroken):
         key.open(place, key.seal(PLACE, PLAIN))
 
 
-def test_a_seal_does_not_open_for_another_tenant() -> None:
+def test_a_sealed_secret_cannot_be_opened_for_another_tenant() -> None:
     vault = Vault(OLD)
     wrapped, other = kept(vault), uuid4()
     with pytest.raises(SealBroken):
@@ -78,7 +78,7 @@ def test_a_seal_does_not_open_for_another_tenant() -> None:
         TenantKey(other, key).open(PLACE, TenantKey(TENANT, key).seal(PLACE, PLAIN))
 
 
-def test_a_changed_seal_does_not_open() -> None:
+def test_a_changed_sealed_secret_cannot_be_opened() -> None:
     vault = Vault(OLD)
     wrapped = kept(vault)
     key = opened(vault, wrapped)
@@ -96,7 +96,7 @@ def test_a_changed_seal_does_not_open() -> None:
             opened(vault, wrapped._replace(wrapped=changed))
 
 
-def test_a_rotated_key_opens_what_the_old_one_sealed() -> None:
+def test_a_rotated_key_opens_secrets_sealed_with_the_old_one() -> None:
     before = Vault(OLD)
     old = kept(before)
     sealed = opened(before, old).seal(PLACE, PLAIN)
@@ -111,7 +111,7 @@ def test_a_rotated_key_opens_what_the_old_one_sealed() -> None:
     assert both.rewrap(TENANT, new).key_id == new.key_id
 
 
-def test_without_a_key_there_is_no_vault_and_dev_makes_one(tmp_path: Path) -> None:
+def test_without_a_key_there_is_no_vault_and_dev_creates_one(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
     with pytest.raises(ConfigError):
         open_vault(config)

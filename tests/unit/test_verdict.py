@@ -1,4 +1,4 @@
-"""What the end of a run means."""
+"""Verdicts: the outcome that the end of an attempt results in."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ WAITING = AttemptSuspended({"kind": "sleep", "name": "sleep", "index": 0}, delay
 
 
 def _facts(verdict: Verdict) -> dict[str, Any]:
-    """The verdict without the words of its error."""
+    """Return the verdict without the text of its error."""
     facts = verdict.to_json()
     facts.pop("error", None)
     return facts
@@ -63,7 +63,7 @@ def _facts(verdict: Verdict) -> dict[str, Any]:
         (SystemExit(3), {"outcome": "failed"}),
     ],
 )
-def test_what_a_handler_raises_decides_how_its_attempt_ended(
+def test_the_exception_of_a_handler_decides_the_outcome(
     error: BaseException, expected: dict[str, Any]
 ) -> None:
     assert _facts(verdict_from_error(error, SETTINGS)) == expected
@@ -79,7 +79,7 @@ def test_what_a_handler_raises_decides_how_its_attempt_ended(
     ],
 )
 @pytest.mark.parametrize("error", [Cancelled(), asyncio.CancelledError(), OSError(), MemoryError()])
-def test_an_error_after_a_stop_is_the_stop(
+def test_an_error_after_a_stop_counts_as_the_stop(
     stopped: StopReason, expected: Outcome, error: BaseException
 ) -> None:
     assert verdict_from_error(error, SETTINGS, stopped).outcome is expected
@@ -89,7 +89,7 @@ def test_an_error_after_a_stop_is_the_stop(
 @pytest.mark.parametrize(
     "error", [Snooze(60), Cancel(), Dead(), Retry(after=5), InvalidPayload(), KeyError()]
 )
-def test_what_a_handler_chose_counts_also_after_a_stop(
+def test_an_outcome_that_a_handler_chose_applies_even_after_a_stop(
     error: Exception, stopped: StopReason | None
 ) -> None:
     assert _facts(verdict_from_error(error, SETTINGS, stopped)) == _facts(
@@ -113,7 +113,7 @@ def test_what_a_handler_chose_counts_also_after_a_stop(
         (ProcessExit(code=1, reason="file_size"), "went over its file size limit", "file_size"),
     ],
 )
-def test_a_process_that_said_nothing_has_crashed(
+def test_a_process_that_sent_no_outcome_has_crashed(
     how: ProcessExit, message: str, reason: str | None
 ) -> None:
     verdict = verdict_from_exit(how, None, None)
@@ -132,7 +132,7 @@ def test_a_process_that_said_nothing_has_crashed(
     ],
 )
 @pytest.mark.parametrize("said", [None, Verdict(Outcome.FAILED, error={"type": "Cancelled"})])
-def test_a_process_that_was_stopped_ended_by_that(
+def test_a_process_that_was_stopped_has_the_outcome_of_the_stop(
     stopped: StopReason, expected: Outcome, said: Verdict | None
 ) -> None:
     verdict = verdict_from_exit(ProcessExit(signal=signal.SIGKILL), stopped, said)
@@ -151,7 +151,7 @@ def test_a_process_that_succeeded_before_it_was_stopped_has_succeeded(
 
 
 @pytest.mark.parametrize("said", [None, verdict_from_result(1)])
-def test_there_is_nothing_to_report_of_a_lost_lease(said: Verdict | None) -> None:
+def test_a_lost_lease_has_no_verdict(said: Verdict | None) -> None:
     assert verdict_from_exit(ProcessExit(signal=signal.SIGKILL), StopReason.LOST, said) is None
 
 
@@ -173,7 +173,7 @@ def test_an_error_of_a_library_is_named_with_its_module() -> None:
     assert described["type"] == "asyncio.queues.QueueFull"
 
 
-def test_a_secret_is_hidden_also_where_the_text_is_cut() -> None:
+def test_a_secret_is_hidden_even_where_the_text_is_cut() -> None:
     secret = "canary-5d41402abc4b2a76"
     register_secret(secret)
     for position in range(7_980, 8_010):
@@ -183,7 +183,7 @@ def test_a_secret_is_hidden_also_where_the_text_is_cut() -> None:
         assert "canary" not in described["traceback"]
 
 
-def test_of_a_message_of_many_megabytes_no_more_is_looked_through_than_is_needed(
+def test_only_the_needed_part_of_a_message_of_many_megabytes_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[int] = []
@@ -201,7 +201,7 @@ def test_of_a_message_of_many_megabytes_no_more_is_looked_through_than_is_needed
     assert sum(read) < 1_000_000
 
 
-def test_a_secret_is_hidden_also_where_a_very_long_text_was_cut_before_it_was_read() -> None:
+def test_a_secret_is_hidden_even_where_a_very_long_text_was_cut_before_reading() -> None:
     secret = "canary-5d41402abc4b2a76"
     register_secret(secret)
     key = "-----BEGIN PRIVATE KEY-----" + "A" * 32_600 + "-----END PRIVATE KEY-----"
@@ -213,7 +213,7 @@ def test_a_secret_is_hidden_also_where_a_very_long_text_was_cut_before_it_was_re
         assert "can" not in verdict_from_error(Cancel(text), SETTINGS).reason  # type: ignore[operator]
 
 
-def test_an_error_whose_message_cannot_be_made_is_described_all_the_same() -> None:
+def test_an_error_whose_message_cannot_be_built_is_still_described() -> None:
     class BrokenError(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -223,7 +223,7 @@ def test_an_error_whose_message_cannot_be_made_is_described_all_the_same() -> No
     assert "RuntimeError" in described["message"]
 
 
-def test_a_result_that_cannot_be_kept_is_a_final_failure() -> None:
+def test_a_result_that_cannot_be_stored_is_a_final_failure() -> None:
     verdict = verdict_from_invalid_result(Invalid("holds a socket"))
     assert (verdict.outcome, verdict.final) == (Outcome.FAILED, True)
     assert verdict.error is not None
@@ -241,11 +241,11 @@ def test_a_result_that_cannot_be_kept_is_a_final_failure() -> None:
         verdict_from_error(Dead(), SETTINGS),
     ],
 )
-def test_a_verdict_survives_being_written_and_read(verdict: Verdict) -> None:
+def test_a_verdict_survives_encoding_and_decoding(verdict: Verdict) -> None:
     assert Verdict.from_json(verdict.to_json()) == verdict
 
 
-def test_a_moment_is_read_back_from_its_text() -> None:
+def test_a_time_is_read_back_from_its_text() -> None:
     verdict = verdict_from_error(Snooze(MOMENT), SETTINGS)
     written = {**verdict.to_json(), "run_at": MOMENT.isoformat()}
     assert Verdict.from_json(written) == verdict

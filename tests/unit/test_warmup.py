@@ -1,4 +1,4 @@
-"""What runs before the first fork; in a process of its own."""
+"""The warm-up before the first fork, tested in a separate process."""
 
 import subprocess
 import sys
@@ -22,6 +22,6 @@ print(found() == before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
-def test_a_rehearsal_leaves_no_door_no_handlers_and_nothing_open() -> None:
+def test_a_warmup_leaves_no_channel_no_signal_handlers_and_no_open_files() -> None:
     run = [sys.executable, "-c", CODE]
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "True\n"

@@ -1,4 +1,4 @@
-"""Signatures of webhooks, by the library that receivers use."""
+"""Webhook signatures, verified by the library that receivers use."""
 
 import base64
 from uuid import uuid4
@@ -13,7 +13,7 @@ from jobforge.security.webhook_signature import make_secret, secret_text, sign_h
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_body_verifies_with_each_secret_that_signed_it(text: str) -> None:
+def test_any_body_can_be_verified_with_each_secret_that_signed_it(text: str) -> None:
     secrets = [make_secret(), make_secret()]
     body = text.encode()
     headers = sign_headers(uuid4(), body, secrets)
@@ -34,13 +34,13 @@ def test_id_and_time_are_signed_too() -> None:
             receiver.verify(b"{}", {**headers, name: value})
 
 
-def test_secrets_are_32_random_bytes_in_the_form_that_receivers_know() -> None:
+def test_secrets_are_32_random_bytes_in_the_standard_format() -> None:
     first, second = secret_text(make_secret()), secret_text(make_secret())
     assert first != second
     assert len(base64.b64decode(first.removeprefix("whsec_"))) == 32
 
 
-def test_ids_of_endpoints_sort_by_when_they_were_made() -> None:
+def test_ids_of_endpoints_sort_by_creation_time() -> None:
     made = [generate_webhook_id() for _ in range(3)]
     assert {one.version for one in made} == {7}
     assert sorted(one.hex[:12] for one in made) == [one.hex[:12] for one in made]

@@ -1,4 +1,4 @@
-"""How a zygote finds what ended jobs have left. The test is about a separate process."""
+"""How a zygote finds the processes that finished jobs have left, tested in a separate process."""
 
 import subprocess
 import sys
@@ -49,7 +49,7 @@ os._exit(0)
 """
 
 
-def test_a_process_that_forked_and_exited_during_a_sweep_is_not_the_end_of_it() -> None:
+def test_a_process_that_forks_and_exits_during_a_sweep_does_not_end_the_sweep() -> None:
     run = [sys.executable, "-c", CHAIN]
     said = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
     assert said.split() == ["True", "set()"]

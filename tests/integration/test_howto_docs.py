@@ -39,7 +39,7 @@ def _welcomed(conn: Connection) -> set[str]:
 
 def test_every_library_of_the_guide_has_a_page() -> None:
     guide = (HOWTO.parent / "python.md").read_text(encoding="utf-8")
-    table = guide.split("| library |")[1].split("\n\n")[0]
+    table = guide.split("| Library |")[1].split("\n\n")[0]
     libraries = re.findall(r"^\| ([A-Za-z]\w+)", table, re.MULTILINE)
     assert len(libraries) == 4
     for library in libraries:

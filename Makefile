@@ -58,6 +58,7 @@ check-style: $(INSTALLED)
 	@said=$$($(BIN)/lint-imports --no-cache) || { echo "$$said"; exit 1; }; echo "$$said" | tail -n 1
 	@$(BIN)/python scripts/lint_sql.py
 	@$(BIN)/python scripts/lint_names.py
+	@$(BIN)/python scripts/lint_words.py
 
 check-node: $(INSTALLED)
 	@$(BIN)/python hatch_build.py check

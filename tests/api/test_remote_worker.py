@@ -163,7 +163,7 @@ async def test_steps_waits_and_children_work_without_a_database(api: ApiServer) 
         await ctx.astep("once", done.append, "once")
         children = [await ctx.aenqueue(double, n) for n in range(2)]
         if ctx.attempt == 1:
-            raise OSError("once more")
+            raise OSError("a second failure")
         event = await ctx.wait_for_event("word", {"to.id": 7}, timeout=3600)
         await ctx.sleep(0)
         return [*await ctx.gather(children), event.data["to"]["id"]]

@@ -251,7 +251,7 @@ async def test_a_forbidden_address_is_never_connected_to(
     harness: WebhookHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Config(secret_key=harness.receiver.worker_config.secret_key, egress_http=True)
-    monkeypatch.setattr(WebhookReceiver, "config", config)
+    monkeypatch.setattr(WebhookReceiver, "worker_config", config)
     changes = {"url": "http://127.0.0.1/hook"}
     key = db.run(
         harness.conn, open_vault(harness.receiver.worker_config).build_tenant_key_call(TENANT_A)

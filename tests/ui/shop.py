@@ -1,5 +1,5 @@
-"""The app of the dashboard's tests: the jobs of a shop. Its worker runs in a folder where a file
-says that the bank does not respond.
+"""The app of the dashboard's tests: the jobs of a shop. The file bank-is-down in its worker's
+folder makes the bank unreachable. Tests and pictures show the docstrings of the jobs.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _BANK_IS_DOWN = Path("bank-is-down")
 
 @jf.job(queue="mail", isolation="inline", retry=Retry(max_attempts=3))
 async def send_welcome(ctx: Context, to: str, name: str = "Ada") -> str:
-    """Greet a new customer."""
+    """Greets a new customer."""
     ctx.log.info("rendering the template", template="welcome")
     ctx.log.info("sending", to=to)
     await ctx.progress(1, 1, "sent")
@@ -23,7 +23,7 @@ async def send_welcome(ctx: Context, to: str, name: str = "Ada") -> str:
 
 @jf.job(queue="payments", isolation="inline", retry=Retry(max_attempts=1))
 async def charge_card(ctx: Context, order: int, card: str = "visa") -> dict[str, str]:
-    """Charge an order to the card."""
+    """Charges an order to the card."""
     ctx.log.info("asking the bank", order=order)
     if card == "amex":
         raise ValueError(f"card type amex is not accepted, as was said {ctx.attempt} times")
@@ -37,7 +37,7 @@ async def charge_card(ctx: Context, order: int, card: str = "visa") -> dict[str,
 
 @jf.job(queue="reports", isolation="inline", timeout=600)
 async def make_report(ctx: Context, month: str, pages: int = 200, page_s: float = 0.2) -> str:
-    """Process the month, page by page."""
+    """Goes through the month, page by page."""
     for page in range(1, pages + 1):
         ctx.log.info("turning the page", page=page, month=month)
         await ctx.progress(page, pages, f"page {page}")
@@ -48,13 +48,13 @@ async def make_report(ctx: Context, month: str, pages: int = 200, page_s: float 
 
 @jf.job(queue="photos", isolation="inline")
 async def resize(photo: int) -> str:
-    """Shrink a photo."""
+    """Makes a photo small."""
     return f"photo-{photo}.webp"
 
 
 @jf.job(queue="photos", isolation="inline", retry=Retry(max_attempts=1))
 async def publish(album: str, fails: bool = False) -> str:  # noqa: FBT001, FBT002 - of a payload
-    """Publish an album on the site."""
+    """Puts an album on the site."""
     if fails:
         raise PermissionError(f"the album {album} is locked")
     return f"https://shop.example/albums/{album}"
@@ -62,7 +62,7 @@ async def publish(album: str, fails: bool = False) -> str:  # noqa: FBT001, FBT0
 
 @jf.job(queue="orders", isolation="inline")
 async def ship_order(ctx: Context, order: int) -> str:
-    """Pack an order and wait until the parcel is picked up."""
+    """Packs an order and waits until the parcel is picked up."""
     label = await ctx.step("print the label", _label, order)
     await ctx.step("pack", _label, order)
     await ctx.wait_for_event("parcel.picked", {"order": order}, timeout=86_400)

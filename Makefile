@@ -44,7 +44,7 @@ fuzz: $(INSTALLED) ## Fuzz the HTTP API with valid and invalid requests (about 3
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_openapi.py $(ARGS)
 
 attacks: $(INSTALLED) ui system-deps ## Run attacks on tenancy, HTTP, egress and isolation; write their counts into docs
-	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs $(ARGS)
+	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report=docs $(ARGS)
 
 check: $(INSTALLED) ## Check formatting, lint, types, imports and SQL of Python, dashboard and SDK
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-style check-node

@@ -125,7 +125,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     report = config.stash[REPORT]
-    if not report.tests:
+    if not report.tests or hasattr(config, "workerinput"):  # a process of xdist has only a part
         return
     terminalreporter.section("attacks")
     terminalreporter.write(report.as_table())

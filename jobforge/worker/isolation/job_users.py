@@ -25,7 +25,8 @@ class UserPool:
         if not 0 < first < last < _UNCHANGED:
             raise ValueError(f"{first}-{last} is not a range of user IDs")
         self._blocks = deque(range(first, last + 1, _BLOCK))
-        self._last = last
+        self._range = range(first, last + 1)
+        self._held: set[int] = set()  # first user IDs of the blocks that this worker has locked
         self._free: deque[int] = deque()
         self._helper_uid = 0
         self._lock = _open_lock()
@@ -46,20 +47,44 @@ class UserPool:
         self._free.append(user.uid)
 
     def _add_block(self, first: int) -> None:
-        size = min(_BLOCK, self._last + 1 - first)
-        try:
-            # A POSIX lock, which forks do not inherit.
-            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB, size, first)
-        except OSError:
+        if not self._lock_block(first):
             return  # another worker has the block
         # The first user ID of a block runs no jobs: it is the helper of JobUser.call.
         self._helper_uid = first
-        users = range(first + 1, first + size)
-        # Kill leftover processes of a killed zygote, whose lock was released by its end.
+        self._kill_leftovers(first)
+        self._held.add(first)
+        self._free.extend(self._block(first)[1:])
+
+    def _kill_leftovers(self, own: int) -> None:
+        """Kill processes that a killed zygote left behind; its locks were released by its end.
+
+        They may be in a block that no worker takes again, so this looks at all blocks that no
+        other worker holds, not only at `own`, the block that has just been locked.
+        """
+        by_block: dict[int, list[int]] = {}
         for uid in {read_uid(pid) for pid in proc.read_table()}:
-            if uid is not None and uid in users:
+            if uid is None or uid not in self._range:
+                continue
+            first = self._range.start + (uid - self._range.start) // _BLOCK * _BLOCK
+            by_block.setdefault(first, []).append(uid)
+        for first, uids in by_block.items():
+            if first in self._held or (first != own and not self._lock_block(first)):
+                continue
+            for uid in uids:
                 JobUser(uid, first).kill_all(os.fork)
-        self._free.extend(users)
+            if first != own:
+                fcntl.lockf(self._lock, fcntl.LOCK_UN, len(self._block(first)), first)
+
+    def _lock_block(self, first: int) -> bool:
+        try:
+            # A POSIX lock, which forks do not inherit.
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB, len(self._block(first)), first)
+        except OSError:
+            return False
+        return True
+
+    def _block(self, first: int) -> range:
+        return range(first, min(first + _BLOCK, self._range.stop))
 
 
 class JobUser:

@@ -132,6 +132,8 @@ async def test_a_worker_continues_a_job_whose_lease_cannot_be_extended_and_retri
         holder.execute(
             "insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, expires_at)"
             " select tenant_id, id, worker_id, lease, lease_expires_at from jobforge.jobs"
+            # The listener wakes the worker when it has connected, so there may be a heartbeat.
+            " on conflict (tenant_id, job_id) do update set lease = excluded.lease"
         )
         # The notification triggers a heartbeat, which is then blocked, so it cannot deliver the
         # request.

@@ -131,7 +131,7 @@ def test_without_the_check_of_the_isolation_level_a_job_stays_blocked(
     faults = [_fault(arena, names, schedule) for schedule in arena.orders(names)]
     found = [fault for fault in faults if fault is not None]
     assert 0 < len(found) < len(faults)
-    assert all("blocked jobs wait for what has ended" in fault for fault in found)
+    assert all("blocked jobs wait for finished jobs" in fault for fault in found)
 
 
 def _fault(arena: Arena, names: Sequence[str], schedule: Sequence[int]) -> str | None:

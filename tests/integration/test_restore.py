@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from cluster import BINARIES, Clock, Connection, connect_to, make_folder
+from cluster import BINARIES, Clock, Connection, connect_to, make_folder, wait_until
 from rights import rights
 from sql.engine import TENANT_A, call, call_for_value, claim, complete, definition, enqueue
 from sql.engine import new_worker as make_worker
@@ -198,20 +198,26 @@ def test_statistics_and_the_stream_continue_in_a_cluster_with_fewer_transactions
         assert _count_attempts(conn) == 5
         position = call(conn, "read_stream")[-1]["place"]
         _run_jobs(conn, 4)
-        call(conn, "roll_up_statistics")
-        assert _count_attempts(conn) == 9
+        wait_until(lambda: _roll_up(conn) == 9)
         # The new cluster reuses the transaction IDs of the former one.
         conn.execute(
             f"do $$ begin for i in 1..{2 * AHEAD} loop "
             "perform pg_current_xact_id(); commit; end loop; end $$".encode()
         )
         _run_jobs(conn, 1)
-        call(conn, "roll_up_statistics")
-        assert _count_attempts(conn) == 10
-        seen = [
-            row for row in call(conn, "read_stream", after=position) if row["kind"] == "attempt"
-        ]
-        assert len(seen) == 5
+        wait_until(lambda: _roll_up(conn) == 10)
+        wait_until(lambda: _attempts_after(conn, position) == 5)
+
+
+def _roll_up(conn: Connection) -> int:
+    """Add up the attempts behind the oldest open transaction, and return how many are counted."""
+    call(conn, "roll_up_statistics")
+    return _count_attempts(conn)
+
+
+def _attempts_after(conn: Connection, position: str) -> int:
+    rows = call(conn, "read_stream", after=position)
+    return sum(row["kind"] == "attempt" for row in rows)
 
 
 def test_maintenance_alone_detects_that_the_history_is_of_another_cluster(
@@ -224,9 +230,7 @@ def test_maintenance_alone_detects_that_the_history_is_of_another_cluster(
                       database="app", user="postgres")  # fmt: skip
     with fresh.connect("app") as conn:
         _run_jobs(conn, 4)
-        call(conn, "roll_up_statistics")
-        call(conn, "roll_up_statistics")
-        assert _count_attempts(conn) == 9
+        wait_until(lambda: _roll_up(conn) == 9)
 
 
 def test_a_job_that_was_running_runs_again_under_a_greater_lease(
@@ -293,11 +297,12 @@ def test_a_restore_by_a_login_that_cannot_change_owners_is_repaired(
         assert rights(conn) == _install(fresh, user)
 
 
-def _count_attempts(conn: Connection) -> Any:
+def _count_attempts(conn: Connection) -> int:
     """Return the number of attempts in the statistics."""
     query = "select coalesce(sum(succeeded), 0)::integer as n from jobforge.minute_statistics"
     [row] = conn.execute(query.encode()).fetchall()
-    return row["n"]
+    count: int = row["n"]
+    return count
 
 
 def _next_transaction(conn: Connection) -> int:

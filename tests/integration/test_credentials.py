@@ -387,7 +387,7 @@ def test_no_process_shows_credentials_that_it_reads_from_files(
     assert [scan.places for scan in scans] == [[], []]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root has the level user")
+@pytest.mark.skipif(os.getuid() != 0, reason="the isolation level user needs root")
 @pytest.mark.attack("credentials")
 @pytest.mark.parametrize("configure", [_by_variables, _by_all_files])
 def test_a_job_of_a_root_worker_finds_no_credentials(

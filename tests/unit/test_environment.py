@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 BEGIN = """
 import os, subprocess

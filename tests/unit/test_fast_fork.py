@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="job processes are forked this way on Linux only"
+)
 
 BEGIN = """
 import os, threading

@@ -8,7 +8,7 @@ import pytest
 
 from jobforge.sdk.definition_settings import MIB
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 BEGIN = """
 import resource, signal, sys

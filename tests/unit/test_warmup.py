@@ -21,7 +21,9 @@ print(found() == before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="job processes are forked this way on Linux only"
+)
 def test_a_warmup_leaves_no_channel_no_signal_handlers_and_no_open_files() -> None:
     run = [sys.executable, "-c", CODE]
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "True\n"

@@ -13,7 +13,7 @@ from api.api_server import API, ApiServer, TenantKeys, serve_in_thread
 from api.stream_listener import StreamListener, listen_to_stream
 from cluster import Connection, connect_to, wait_until
 from integration.worker_harness import cut_connections, eventually
-from sql.engine import Row, claim, complete, enqueue, new_worker, note
+from sql.engine import Row, call, claim, complete, enqueue, new_worker, note
 
 from jobforge import db
 from jobforge.api.live import client_stream as feeding
@@ -220,6 +220,9 @@ def test_a_client_that_reads_nothing_is_disconnected(
     [start] = api.conn.execute("select place from jobforge.read_stream()").fetchall()
     for _ in range(8):  # more than both socket buffers hold
         note(api.conn, WORKER, [job] * 300, "progress", text="x" * 8000)
+    # The stream ends before the oldest open transaction of the cluster. Events that arrive later
+    # than the client would be too many for its buffer: it would get a `cut` event instead.
+    wait_until(lambda: _count_events(api.conn, start["place"]) == 8 * 300)
     monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0.2)
     url = urlsplit(api.url)
     with socket.socket() as reader:
@@ -228,6 +231,11 @@ def test_a_client_that_reads_nothing_is_disconnected(
         head = f"GET {API}/stream HTTP/1.1\r\nHost: x\r\nLast-Event-ID: {start['place']}\r\n"
         reader.sendall(f"{head}Authorization: Bearer {api.a.keys['viewer']}\r\n\r\n".encode())
         wait_until(lambda: _was_reset(reader))
+
+
+def _count_events(conn: Connection, position: str) -> int:
+    rows = call(conn, "read_stream", after=position, limit=10_000)
+    return sum(row["kind"] == "event" for row in rows)
 
 
 def _was_reset(connection: socket.socket) -> bool:

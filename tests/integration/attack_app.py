@@ -98,8 +98,8 @@ def leave_chain(listener: str) -> None:
         return
     os.setsid()  # earlier, it would be killed with the job's group
     _forget_environment()
-    os.write(begun, b".")
     connection.send(b".")
+    os.write(begun, b".")  # then the job may end, and this process be killed
     while os.fork() == 0:
         os.setsid()
         with suppress(BlockingIOError):

@@ -25,6 +25,10 @@ as $$
                      when 'InvalidWait' then 'a wait has a kind (sleep, event, gather), a name of '
                          '1 to 200 letters and an index, and what it waits for'
                      else 'there is no outcome ' || coalesce(left(o.outcome, 100), 'null') end)
+                -- First, because most outcomes have no error and the checks below cost more.
+                when o.error is null
+                then case when o.outcome in ('failed', 'timed_out', 'crashed', 'lease_lost')
+                          then jsonb_build_object('type', o.outcome) end
                 when jsonb_typeof(o.error) not in ('object', 'string')
                  and not jobforge_private.is_bounded(o.error)
                 then '{"message": "the error is too long as JSON text"}'
@@ -39,9 +43,6 @@ as $$
                                  then left(o.error ->> 'type', 200) end,
                     'message', case when jsonb_typeof(o.error -> 'message') = 'string'
                                     then left(o.error ->> 'message', 8000) end)
-                when o.error is null
-                 and o.outcome in ('failed', 'timed_out', 'crashed', 'lease_lost')
-                then jsonb_build_object('type', o.outcome)
                 else o.error end,
            left(o.reason, 1000), f.fault is not null or o.final, o.retry_in_s, o.run_at,
            left(o.artifact_ref, 2000), o.exit_code, o.pid, o.peak_memory_bytes, o.cpu_ms,

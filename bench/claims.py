@@ -26,7 +26,7 @@ from jobforge.db.migrate import migrate
 CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s], p_registered => %s)"
 REGISTER = "select jobforge.register_worker(%s, '{default}', 50, %s)"
 ENQUEUE = "select jobforge.enqueue_payloads('test', %s::jsonb, '{}', %s)"
-SUCCEED = "select * from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[])"
+SUCCEED = "select job_id from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[])"
 COLUMNS = "tenant_id, job_id, lease, extract(epoch from started_at - created_at)::float8"
 TEMPLATE = "claims"
 
@@ -62,9 +62,11 @@ def claim(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -
     return conn.execute(CLAIM.replace("*", COLUMNS, 1), [worker, n, registered]).fetchall()
 
 
-def succeed(conn: Connection, worker: UUID, rows: list[Any]) -> None:
+def succeed(conn: Connection, worker: UUID, rows: list[Any]) -> list[Any]:
+    """Settle these jobs; return those that another transaction has locked, to settle them later."""
     columns = [[row[i] for row in rows] for i in range(3)]
-    conn.execute(SUCCEED, [worker, *columns])
+    busy = {job_id for (job_id,) in conn.execute(SUCCEED, [worker, *columns])}
+    return [row for row in rows if row[1] in busy]
 
 
 @contextmanager
@@ -88,6 +90,8 @@ def full_caps(servers: BenchServers, size: Size) -> None:
             capped.execute(
                 "select jobforge.put_tenant(%s, '{\"max_running\": 1}')", [tenant(number)]
             )
+        # For a minute after a change of limits, claims also look for running jobs without a gate.
+        capped.execute("update jobforge.tenants set updated_at = now() - interval '2 minutes'")
         backlog(capped, size.tenants, per_tenant)
         backlog(plain, size.tenants, per_tenant + 500 * size.rounds // size.tenants)
         running: list[Any] = []
@@ -177,12 +181,13 @@ class Load:
 
     def _claim(self) -> None:
         worker = uuid4()
+        busy: list[Any] = []
         with psycopg.connect(self.url, autocommit=True) as conn:
             while not self.stopped.is_set():
                 rows = claim(conn, worker, 50)
                 self.delays.extend((time.monotonic(), row[3]) for row in rows)
-                if rows:
-                    succeed(conn, worker, rows)
+                if rows or busy:
+                    busy = succeed(conn, worker, rows + busy)
                 else:
                     time.sleep(0.004)
 

@@ -12,7 +12,7 @@
 -- `cursor` is the session's state of the queue: the tenant at which the last claim stopped, how
 -- many slots of its round it used, and whether heads are remembered. Heads are remembered because
 -- an old snapshot keeps dead index entries from being removed, and a scan then passes all of them.
--- After two scans in a row that took more than 5 ms, the heads of up to 2,000 tenants are
+-- After two scans in a row that took more than 2 ms, the heads of up to 2,000 tenants are
 -- remembered (remember_heads), and scans start there. The heads are updated (rescan_ready_tenants)
 -- as often as a tenth of the time allows, and at least every two seconds. So the first job of a
 -- tenant can be missed for up to ten times the length of such an update, and a job that an update
@@ -89,7 +89,7 @@ begin
         gated := v_found.gated;
         complete := cardinality(heads) < v_breadth;
         v_cost_s := extract(epoch from clock_timestamp() - v_start);
-        v_is_slow := v_cost_s > 0.005 and v_cost_s / (cardinality(heads) + 2) > 0.000015;
+        v_is_slow := v_cost_s > 0.002 and v_cost_s / (cardinality(heads) + 2) > 0.000015;
         cursor := cursor - 'heads_until' || jsonb_build_object(
             'slow', v_is_slow, 'complete', complete, 'gated', gated);
         if v_is_slow and v_was_slow then

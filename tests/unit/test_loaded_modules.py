@@ -24,6 +24,7 @@ print(*sorted(sys.modules.keys() - before))
 PROGRAMS = {
     "fork server": """
 import jobforge.worker.isolation.zygote
+import jobforge.worker.isolation.probe
 from jobforge import Context, JobForge
 jf = JobForge()
 @jf.job
@@ -38,8 +39,19 @@ with contextlib.redirect_stdout(io.StringIO()):
     app(["--help"], standalone_mode=False)
 """,
 }
-# Standard library modules that are slow to import or have hooks that run in every fork.
-SLOW = ("asyncio", "concurrent.futures", "ctypes", "http", "multiprocessing", "ssl", "tempfile")
+# Standard library modules that are slow to import, have hooks that run in every fork, or bring
+# shared libraries, whose mappings every fork copies.
+SLOW = (
+    "asyncio",
+    "concurrent.futures",
+    "ctypes",
+    "http",
+    "multiprocessing",
+    "random",
+    "shutil",
+    "ssl",
+    "tempfile",
+)
 UNWANTED = {
     "fork server": ("asyncio", "fastapi", "httpx2", "opentelemetry", "psycopg", "pydantic"),
     "jobforge --help": ("asyncio", "fastapi", "httpx2", "opentelemetry", "psycopg", "pydantic"),

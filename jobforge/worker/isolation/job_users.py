@@ -3,12 +3,10 @@
 Workers on one host can share the range: each worker takes blocks of it and locks them in one file.
 """
 
-import fcntl
 import os
 import signal
-import tempfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from errno import EAGAIN
 
 from jobforge.worker.isolation import proc
@@ -73,15 +71,19 @@ class UserPool:
             for uid in uids:
                 JobUser(uid, first).kill_all(os.fork)
             if first != own:
-                fcntl.lockf(self._lock, fcntl.LOCK_UN, len(self._block(first)), first)
+                self._lockf(os.F_ULOCK, first)
 
     def _lock_block(self, first: int) -> bool:
         try:
-            # A POSIX lock, which forks do not inherit.
-            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB, len(self._block(first)), first)
+            self._lockf(os.F_TLOCK, first)
         except OSError:
             return False
         return True
+
+    def _lockf(self, command: int, first: int) -> None:
+        """Lock or unlock a block by a POSIX lock, which forks do not inherit."""
+        os.lseek(self._lock, first, os.SEEK_SET)
+        os.lockf(self._lock, command, len(self._block(first)))
 
     def _block(self, first: int) -> range:
         return range(first, min(first + _BLOCK, self._range.stop))
@@ -155,7 +157,7 @@ def read_uid(pid: int) -> int | None:
 
 
 def _open_lock() -> int:
-    for folder in ("/run", tempfile.gettempdir()):
+    for folder in _lock_folders():
         path = f"{folder}/{_LOCK_NAME}"
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -164,4 +166,12 @@ def _open_lock() -> int:
         if os.fstat(fd).st_uid == os.geteuid():
             return fd
         os.close(fd)
-    raise PermissionError(f"no {_LOCK_NAME} of the worker's own in /run or {tempfile.gettempdir()}")
+    folders = " or ".join(_lock_folders())
+    raise PermissionError(f"the worker can own no file {_LOCK_NAME} in {folders}")
+
+
+def _lock_folders() -> Iterator[str]:
+    yield "/run"
+    import tempfile  # noqa: PLC0415 - kept out of zygotes (docs/decisions/0020)
+
+    yield tempfile.gettempdir()

@@ -4,7 +4,6 @@ import ctypes
 import os
 import signal
 import struct
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,9 +143,9 @@ class Mounts:
     _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - each job gets a private one
 
     def __init__(self) -> None:
-        named = ("/tmp", "/var/tmp", tempfile.gettempdir())  # noqa: S108 - each job gets private ones
+        named = ("/tmp", "/var/tmp", *map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))  # noqa: S108 - each job gets private ones
         self._temporary = sorted(
-            {str(Path(each).resolve()) for each in named if Path(each).is_dir()}
+            {str(Path(each).resolve()) for each in named if each and Path(each).is_dir()}
         )
 
     def make_private(self, folder: str, size_bytes: int) -> None:

@@ -4,14 +4,11 @@
 """
 
 import contextlib
-import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jobforge.config import load as load_config
 from jobforge.sdk.definition_settings import MIB, ProcessLimits
 from jobforge.worker.isolation import landlock, limits
 from jobforge.worker.isolation.cgroups import find_cgroups
@@ -71,6 +68,8 @@ def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int)
 
     The probe runs in a fork, so that it does not change this process.
     """
+    import tempfile  # noqa: PLC0415 - kept out of zygotes (docs/decisions/0020)
+
     reader, writer = os.pipe()
     folder = tempfile.mkdtemp(prefix="jobforge-")
     pid = os.fork()
@@ -147,6 +146,10 @@ def _read(fd: int) -> str:
 
 
 def main() -> None:
+    import json  # noqa: PLC0415 - kept out of zygotes, and so is the configuration
+
+    from jobforge.config import load as load_config  # noqa: PLC0415
+
     config = load_config()
     found = {
         level.label: probe_level(

@@ -1,7 +1,6 @@
 """Remove the folders of jobs with all contents. Symbolic links are removed, never followed."""
 
 import os
-import shutil
 from contextlib import suppress
 
 
@@ -11,6 +10,8 @@ def remove_tree(folder: str) -> None:
         with suppress(OSError):
             os.unlink(folder)  # noqa: PTH108 - paths are strings here
         return
+    import shutil  # noqa: PLC0415 - kept out of zygotes (docs/decisions/0020)
+
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
         _make_writable(folder)

@@ -1,12 +1,14 @@
 """Ctrl-C and SIGTERM: ends a command in any situation in which the signal may arrive.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread. The exception can
-be lost, for one of four reasons:
+be lost, for one of five reasons:
 
 - A shell without job control starts background commands with SIGINT ignored, and Python then
   installs no handler. `install` always sets the handler.
 - It is raised in a finalizer, a generator that is being closed, a weakref callback or a callback of
   a C extension, where Python prints and discards it. `_handle_unraisable` sends the signal again.
+- It is raised in the import system, and leaves a module's lock locked: the next import waits
+  forever. `_interrupt` sends the signal again a moment later.
 - A C function blocks, such as a DNS lookup, or a library swallows the exception. `enforce_exit`
   ends the process from another thread.
 - The interpreter is importing modules or shutting down, and would print a traceback. Then the
@@ -39,6 +41,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Time for a command to clean up after Ctrl-C, for example to cancel its SQL statement.
 _GRACE_S = 3.0
 _AGAIN_S = 0.01
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap>"
 
 _is_installed = False
 _is_interrupted = False
@@ -149,11 +152,23 @@ def on_stop_signals(
         signal.signal(number, handle)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, frame: FrameType | None) -> None:
     global _is_interrupted  # noqa: PLW0603 - one per process
+    if _is_in_import_system(frame):
+        _thread.start_new_thread(_send_again, ())
+        return
     _is_interrupted = True
     exit_on_interrupt()
     raise KeyboardInterrupt
+
+
+def _is_in_import_system(frame: FrameType | None) -> bool:
+    """Return whether the import system runs, and not the code of a module that it imports."""
+    while frame is not None and frame.f_code.co_name != "<module>":
+        if frame.f_code.co_filename == _IMPORT_SYSTEM:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _exit_at_once(_number: int, _frame: FrameType | None) -> None:

@@ -313,6 +313,34 @@ interrupts.raise_on_interrupt()
 """
 
 
+def test_ctrl_c_within_the_import_system_is_sent_again() -> None:
+    """An exception there can leave a module's lock locked, and the next import waits forever."""
+    program = _program(
+        """
+import sys
+
+def interrupt(frame, event, _argument):
+    code = frame.f_code
+    if "importlib._bootstrap" in code.co_filename and code.co_name == "release":
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.setprofile(interrupt)
+try:
+    import wave
+    print("imported", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+    raise SystemExit(130)
+"""
+    )
+    assert program.wait_for_exit() == 130
+    program.wait_for("interrupted")
+    assert program.output.split() == ["imported", "interrupted"]
+    program.close()
+
+
 def test_ctrl_c_within_a_finalizer_is_sent_again() -> None:
     program = _program(
         """

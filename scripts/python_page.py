@@ -20,8 +20,8 @@ _WIDTH = 88
 _HEAD = """\
 # Python API
 
-`scripts/python_page.py` writes this page from the docstrings. [Python](python.md) is the guide.
-Import the names of the first five sections from `jobforge`, and those of the last from
+`scripts/python_page.py` writes this page from the docstrings. It lists the public classes of the
+package `jobforge` with their methods and attributes. [Python](python.md) is the guide. Import the names of the first five sections from `jobforge`, and those of the last from
 `jobforge.testing`. Methods return objects of the other classes on this page.
 
 - **Duration** is a number of seconds or a `timedelta`. **Size** is a number of bytes, or a string
@@ -230,7 +230,7 @@ def _attributes(owner: str, members: dict[str, Function]) -> Iterator[str]:
     if rows:
         yield "| Attribute | Type | Description |\n|---|---|---|"
         for name, (kind, text) in rows.items():
-            yield f"| `{name}` | `{kind.replace('|', chr(92) + '|')}` | {text} |"
+            yield f"| `{name}` | `{_cell(kind)}` | {text} |"
         yield ""
 
 
@@ -254,9 +254,8 @@ def _job_decorator() -> Function:
     decorator = _classes("sdk.decorator")["JobDecorator"]
     overloads = [each for each in decorator.body if isinstance(each, ast.FunctionDef)]
     (found,) = [each for each in overloads if len(each.args.kwonlyargs) > 1]
-    return ast.FunctionDef(
-        "job", found.args, list(decorator.body[:1]), [], found.returns, type_params=[]
-    )
+    docstring = decorator.body[:1]
+    return ast.FunctionDef("job", found.args, docstring, [], found.returns)
 
 
 def _operations() -> Iterator[str]:
@@ -294,7 +293,7 @@ def _operation(name: str, function: Function) -> str:
         ]
     result = re.sub(r"^(?:Call|ApiRequest)\[(.*)\]$", r"\1", _annotation(function.returns))
     text = _text(function).partition("\n\n")[0].strip()
-    return f"| `{name}({', '.join(shown)})` | `{result.replace('|', chr(92) + '|')}` | {text} |"
+    return f"| `{name}({', '.join(shown)})` | `{_cell(result)}` | {text} |"
 
 
 def _twin(name: str, members: dict[str, Function]) -> str | None:
@@ -317,7 +316,6 @@ def _text(node: ast.ClassDef | Function) -> str:
         raise ValueError(f"{node.name}, line {node.lineno}, needs a docstring: it is in {PAGE.name}")
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)
     text = re.sub(r"docs/([\w-]+)\.md", _link, text)
-    text = re.sub(r"`([^`]+)`", _escape_in_code, text)
     return f"{text}\n"
 
 
@@ -326,8 +324,9 @@ def _link(found: re.Match[str]) -> str:
     return f"[{first_line.removeprefix('# ')}]({found[1]}.md)"
 
 
-def _escape_in_code(found: re.Match[str]) -> str:
-    return found[0].replace("|", "\\|")
+def _cell(text: str) -> str:
+    """Return the text for a cell of a table."""
+    return text.replace("|", "\\|")
 
 
 def _call(name: str, constructor: Function) -> str:

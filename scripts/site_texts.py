@@ -7,7 +7,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -36,31 +36,42 @@ def changelog() -> str:
 
 
 def write_texts(site: Path) -> None:
-    for page in DOCS.rglob("*.md"):
-        copy = site / page.relative_to(DOCS)
+    pages = dict(_read_pages())
+    for name, text in pages.items():
+        copy = site / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(page.read_bytes())
-    (site / "llms.txt").write_text("".join(_index()), encoding="utf-8")
+        copy.write_text(text, encoding="utf-8")
+    (site / "llms.txt").write_text("".join(_index(pages)), encoding="utf-8")
 
 
-def _index() -> Iterator[str]:
+def _read_pages() -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each page."""
+    yield CHANGELOG.name, changelog()
+    for page in sorted({*DOCS.rglob("*.md")} - {CHANGELOG}):
+        yield page.relative_to(DOCS).as_posix(), page.read_text(encoding="utf-8")
+
+
+def _index(pages: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of llms.txt: the pages by section, each with its first sentence."""
-    yield f"# JobForge\n\n> {_first_sentence(DOCS / 'index.md')}\n\n"
+    yield f"# JobForge\n\n> {_first_sentence(pages['index.md'])}\n\n"
     yield "Links lead to the Markdown of each page. `jobforge docs PAGE` prints the same text.\n"
     for line in (ROOT / "mkdocs.yml").read_text(encoding="utf-8").splitlines():
         if section := _SECTION.match(line):
             yield f"\n## {section[1]}\n\n"
         elif page := _PAGE.match(line):
-            yield f"- [{page[1]}]({page[2]}): {_first_sentence(DOCS / page[2])}\n"
+            yield f"- [{page[1]}]({page[2]}): {_first_sentence(pages[page[2]])}\n"
 
 
-def _first_sentence(page: Path) -> str:
+def _first_sentence(page: str) -> str:
     """Return the first sentence of a page without its links, or its title."""
-    title, *paragraphs = page.read_text(encoding="utf-8").split("\n\n")
+    title, *paragraphs = page.split("\n\n")
     for paragraph in paragraphs:
-        if paragraph[0].isalpha() or paragraph[0] in "*`":
+        if re.match(r"\w|\*\*|`(?!``)", paragraph):
             text = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
-            return re.split(r"(?<=[.:])\s", text, maxsplit=1)[0].replace("**", "").rstrip(":")
+            first, *others = re.split(r"(?<=\.)\s", text.replace("**", ""))
+            if first.startswith("`scripts/") and others:  # a generated page begins with its source
+                first = others[0]
+            return first.rstrip(":")
     return title.removeprefix("# ")
 
 

@@ -17,8 +17,8 @@ PAGE = ROOT / "docs" / "typescript-api.md"
 _HEAD = """\
 # TypeScript API
 
-`scripts/typescript_page.py` writes this page from the sources of the SDK. [TypeScript](typescript.md)
-is the guide. A value in a signature is the default of its parameter.
+`scripts/typescript_page.py` writes this page from the sources of the SDK. It lists all exports of
+`@jobforge/sdk` and of its entry points. [TypeScript](typescript.md) is the guide. A value in a signature is the default of its parameter.
 """
 
 _SECTIONS = {

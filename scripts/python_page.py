@@ -21,8 +21,8 @@ _HEAD = """\
 # Python API
 
 `scripts/python_page.py` writes this page from the docstrings. It lists the public classes of the
-package `jobforge` with their methods and attributes. [Python](python.md) is the guide. Import the names of the first five sections from `jobforge`, and those of the last from
-`jobforge.testing`. Methods return objects of the other classes on this page.
+package `jobforge` with their methods and attributes. [Python](python.md) is the guide. Methods
+return objects of the classes that have no import line.
 
 - **Duration** is a number of seconds or a `timedelta`. **Size** is a number of bytes, or a string
   such as `"256MB"`.
@@ -193,6 +193,9 @@ def _class(documented: Documented) -> Iterator[str]:
     own = _classes(documented.module)[documented.name]
     bodies = [own, *(_classes(module)[name] for name, module in documented.bases)]
     yield f"### {documented.name}\n"
+    for package in ("jobforge", "jobforge.testing"):
+        if documented.name in _exports(package):
+            yield f"`from {package} import {documented.name}`\n"
     if documented.is_constructed:
         constructor = next(filter(None, (_methods(body).get("__init__") for body in bodies)), None)
         call = _call(documented.name, constructor) if constructor else _fields_call(own)
@@ -245,7 +248,8 @@ def _method(
 
 
 def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
-    yield f"### {name}\n\n```python3\n{_signature(name, functions[name])}\n```\n"
+    yield f"### {name}\n\n`from jobforge import {name}`\n"
+    yield f"```python3\n{_signature(name, functions[name])}\n```\n"
     yield _text(functions[name])
 
 
@@ -410,6 +414,16 @@ def _field_lines(documented: Documented, body: ast.ClassDef) -> Iterator[str]:
 def _methods(body: ast.ClassDef) -> dict[str, Function]:
     """Return the methods by name; of overloads, the implementation."""
     return {each.name: each for each in body.body if isinstance(each, Function)}
+
+
+@cache
+def _exports(package: str) -> set[str]:
+    """Return `__all__` of a package."""
+    path = ROOT.joinpath(*package.split("."), "__init__.py")
+    for each in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__all__":
+            return set(ast.literal_eval(each.value))
+    raise ValueError(path)
 
 
 @cache

@@ -51,7 +51,7 @@ The pytest plugin is installed with JobForge. [Testing](testing.md) describes it
 | Fixture | Type | Description |
 |---|---|---|
 | `jf_test` | `Kit` | JobForge on a separate database for this test |
-| `jobforge_postgres` | `Postgres` | Server of the test databases. Override it in a `conftest.py` to use another server |
+| `jobforge_postgres` | `Postgres` | Server of the test databases; override it to use another |
 """
 
 
@@ -254,7 +254,7 @@ def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
 
 
 def _job_decorator() -> Function:
-    """Return the overload of `@jf.job(…)` that has the settings, with the docstring of its class."""
+    """Return the overload of `@jf.job(…)` with the settings, and the docstring of its class."""
     decorator = _classes("sdk.decorator")["JobDecorator"]
     overloads = [each for each in decorator.body if isinstance(each, ast.FunctionDef)]
     (found,) = [each for each in overloads if len(each.args.kwonlyargs) > 1]
@@ -287,8 +287,8 @@ def _operations() -> Iterator[str]:
 def _operation(name: str, function: Function) -> str:
     arguments = function.args
     given = [each.arg for each in arguments.args]
-    optional = len(arguments.defaults)
-    shown = given[: len(given) - optional] + [f"{each}=…" for each in given[len(given) - optional :]]
+    required = len(given) - len(arguments.defaults)
+    shown = given[:required] + [f"{each}=…" for each in given[required:]]
     if arguments.kwonlyargs:
         shown.append("*")
         shown += [
@@ -317,7 +317,7 @@ def _text(node: ast.ClassDef | Function) -> str:
     """Return the docstring as Markdown, with the title of each page that it names as a link."""
     text = ast.get_docstring(node)
     if text is None:
-        raise ValueError(f"{node.name}, line {node.lineno}, needs a docstring: it is in {PAGE.name}")
+        raise ValueError(f"{node.name} in line {node.lineno} needs a docstring for {PAGE.name}")
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)
     text = re.sub(r"docs/([\w-]+)\.md", _link, text)
     return f"{text}\n"

@@ -18,7 +18,8 @@ _HEAD = """\
 # TypeScript API
 
 `scripts/typescript_page.py` writes this page from the sources of the SDK. It lists all exports of
-`@jobforge/sdk` and of its entry points. [TypeScript](typescript.md) is the guide. A value in a signature is the default of its parameter.
+`@jobforge/sdk` and of its entry points. [TypeScript](typescript.md) is the guide. A value in a
+signature is the default of its parameter.
 """
 
 _SECTIONS = {
@@ -54,15 +55,17 @@ _INTERNAL_OF = {
 
 # Exports whose declaration is not worth showing.
 _TEXTS = {
-    "errors": "The error classes: `errors.NotFound`, `errors.Conflict`, … [Error codes](errors.md)"
-    " lists them. Each error has `code`, `message`, `field`, `detail` and `hint`.",
+    "errors": "The error classes, such as `errors.NotFound`. [Error codes](errors.md) lists them."
+    " Each error has `code`, `message`, `field`, `detail` and `hint`.",
     "components": "The types of the objects of the [HTTP API](api.md), by name:"
     ' `components["schemas"]["Job"]`.',
-    "operations": "The types of the parameters, bodies and responses of the HTTP API, by operation.",
+    "operations": "The types of parameters, bodies and responses of the HTTP API, by operation.",
     "paths": "The types of the HTTP API by path.",
 }
 
-_EXPORT = re.compile(r"^export (type )?\{(?P<names>[^}]*)\} from \"(?:\./)?(?P<file>[^\"]+)\"", re.M)
+_EXPORT = re.compile(
+    r"^export (type )?\{(?P<names>[^}]*)\} from \"(?:\./)?(?P<file>[^\"]+)\"", re.MULTILINE
+)
 _NAMESPACE = re.compile(r"^export \* as (?P<name>\w+) from", re.MULTILINE)
 _STAR = re.compile(r"^export \* from \"(?:\./)?(?P<file>[^\"]+)\"", re.MULTILINE)
 _DECLARATION = re.compile(

@@ -66,8 +66,8 @@ class JobForge:
     ) -> None:
         """Create an app. Omitted arguments come from the settings; see docs/configuration.md.
 
-        With `server` and its `key`, the app creates jobs over HTTP and needs no database. `django` is the alias of a Django database; the app then uses Django's connections instead
-        of its own.
+        With `server` and its `key`, the app creates jobs over HTTP and needs no database. `django`
+        is the alias of a Django database; the app then uses Django's connections instead of its own.
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")
@@ -147,7 +147,7 @@ class JobForge:
         return Enqueuer(connector_target(key, self.client), Options())
 
     def tenant(self, tenant: TenantRef) -> TenantScope:
-        """Set the tenant of all jobs that are enqueued in a `with` block, unless they name another."""
+        """Set the tenant of the jobs that are enqueued in a `with` block without a tenant."""
         return TenantScope(tenant)
 
     def transaction(self, tenant: TenantRef | None = None) -> "Transaction":

@@ -74,7 +74,7 @@ class Handle(Generic[R_co]):
         return f"<Handle {self.id} {self.status}>"
 
     def job(self) -> Job:
-        """Return the current job; raise NotFound before its transaction commits or after retention."""
+        """Return the job; raise NotFound before its transaction commits and after retention."""
         return self._client.get_job(self.tenant_id, self.id)
 
     async def ajob(self) -> Job:

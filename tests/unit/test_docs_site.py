@@ -108,7 +108,9 @@ def test_every_block_of_data_and_shell_can_be_parsed(page: Path) -> None:
             subprocess.run(["/bin/bash", "-n"], input=block, text=True, check=True)
 
 
-@pytest.mark.parametrize("script", [errors_page, python_page, typescript_page], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "script", [errors_page, python_page, typescript_page], ids=lambda each: each.__name__
+)
 def test_a_generated_page_is_current(script: Any) -> None:
     assert _text(script.PAGE) == script.page(), "run: make pages"
 

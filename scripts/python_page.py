@@ -68,14 +68,37 @@ class Documented:
 
 
 _ENQUEUER = ("Enqueuer", "sdk.enqueue")
+# Members for workers, which are not part of the API.
 _OF_WORKERS = frozenset(
-    "add_to_nodes build_handle build_requests can_create_artifacts dump fake_claimed_job"
-    " has_artifacts_in_payload invoke needs_context parameters parse_arguments_json registration"
-    " result run_start_hooks served_versions start_hooks update_hooks_setting".split()
+    {
+        "add_to_nodes",
+        "build_handle",
+        "build_requests",
+        "can_create_artifacts",
+        "dump",
+        "fake_claimed_job",
+        "has_artifacts_in_payload",
+        "invoke",
+        "needs_context",
+        "parameters",
+        "parse_arguments_json",
+        "registration",
+        "result",
+        "run_start_hooks",
+        "served_versions",
+        "start_hooks",
+        "update_hooks_setting",
+    }
 )
 _OF_CONTEXT = frozenset(
-    "has_seen_stop_request is_stop_requested payload_json request_stop was_completed"
-    " with_job_fields".split()
+    {
+        "has_seen_stop_request",
+        "is_stop_requested",
+        "payload_json",
+        "request_stop",
+        "was_completed",
+        "with_job_fields",
+    }
 )
 
 SECTIONS: dict[str, tuple[Documented, ...]] = {
@@ -196,25 +219,11 @@ def _class(documented: Documented) -> Iterator[str]:
     for package in ("jobforge", "jobforge.testing"):
         if documented.name in _exports(package):
             yield f"`from {package} import {documented.name}`\n"
-    if documented.is_constructed:
-        constructor = next(filter(None, (_methods(body).get("__init__") for body in bodies)), None)
-        call = _call(documented.name, constructor) if constructor else _fields_call(own)
-        yield f"```python3\n{call}\n```\n"
-        yield _text(own)
-        if constructor and ast.get_docstring(constructor):
-            yield _text(constructor)
-    else:
-        yield _text(own)
+    yield from _head(documented, bodies)
     if documented.has_fields:
         lines = [line for body in reversed(bodies) for line in _field_lines(documented, body)]
         yield "```python3\n{}\n```\n".format("\n".join(lines))
-    members: dict[str, Function] = {}
-    for body in reversed(bodies):
-        members |= {
-            name: method
-            for name, method in _methods(body).items()
-            if not name.startswith("_") and name not in documented.hidden
-        }
+    members = _public_members(documented, bodies)
     yield from _attributes(documented.name, members)
     if documented.name == "JobForge":
         yield from _method("JobForge", "job", _job_decorator(), {})
@@ -223,6 +232,29 @@ def _class(documented: Documented) -> Iterator[str]:
             yield from _method(documented.name, name, method, members)
     if documented.name == "Client":
         yield from _operations()
+
+
+def _head(documented: Documented, bodies: list[ast.ClassDef]) -> Iterator[str]:
+    """Describe the class, with its constructor if users call it."""
+    constructors = filter(None, (_methods(body).get("__init__") for body in bodies))
+    constructor = next(constructors, None) if documented.is_constructed else None
+    if documented.is_constructed:
+        call = _call(documented.name, constructor) if constructor else _fields_call(bodies[0])
+        yield f"```python3\n{call}\n```\n"
+    yield _text(bodies[0])
+    if constructor and ast.get_docstring(constructor):
+        yield _text(constructor)
+
+
+def _public_members(documented: Documented, bodies: list[ast.ClassDef]) -> dict[str, Function]:
+    members: dict[str, Function] = {}
+    for body in reversed(bodies):
+        members |= {
+            name: method
+            for name, method in _methods(body).items()
+            if not name.startswith("_") and name not in documented.hidden
+        }
+    return members
 
 
 def _attributes(owner: str, members: dict[str, Function]) -> Iterator[str]:
@@ -237,9 +269,7 @@ def _attributes(owner: str, members: dict[str, Function]) -> Iterator[str]:
         yield ""
 
 
-def _method(
-    owner: str, name: str, method: Function, members: dict[str, Function]
-) -> Iterator[str]:
+def _method(owner: str, name: str, method: Function, members: dict[str, Function]) -> Iterator[str]:
     yield f"### {owner}.{name}\n"
     yield f"```python3\n{_signature(name, method)}\n```\n"
     text = _text(method).rstrip("\n")

@@ -125,7 +125,7 @@ def _export(name: str, original: str, file: str) -> Iterator[str]:
     text = text.replace("{\n\n", "{\n").replace("\n\n}", "\n}")
     if original != name:
         text = text.replace(original, name, 1)
-    yield "```ts\n{}\n```\n".format(_VALUES.sub(lambda found: _values(found[1], file), text))
+    yield f"```ts\n{_VALUES.sub(lambda found: _values(found[1], file), text)}\n```\n"
 
 
 def _values(constant: str, file: str) -> str:

@@ -167,7 +167,8 @@ _UNSTEADY = re.compile(
 
 def _shown_words(port: str) -> Iterator[tuple[str, list[str]]]:
     """Return the commands whose output the page shows, with the words of that output."""
-    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.replace(PORT, port), re.M | re.S)
+    text = PAGE.replace(PORT, port)
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     for command in re.split(r"^\$ ", "".join(blocks), flags=re.MULTILINE):
         line, *shown = command.splitlines() or [""]
         words = [word for each in shown for word in re.split(r"\s{2,}", each.strip())]

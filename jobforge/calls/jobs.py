@@ -207,7 +207,7 @@ def list_notes(
 
 
 def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call[list[SummaryLine]]:
-    """Return the number of jobs per queue and state; finished jobs of the last `window_s` seconds."""
+    """Return the number of jobs per queue and state; of finished jobs, the last `window_s`."""
     return Call(
         "select queue, state, jobs, oldest_queued_at from jobforge.summarize(%s::float8, %s)",
         (window_s, tenant_id),

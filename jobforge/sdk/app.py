@@ -67,7 +67,7 @@ class JobForge:
         """Create an app. Omitted arguments come from the settings; see docs/configuration.md.
 
         With `server` and its `key`, the app creates jobs over HTTP and needs no database. `django`
-        is the alias of a Django database; the app then uses Django's connections instead of its own.
+        is the alias of a Django database, whose connections the app then uses.
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")

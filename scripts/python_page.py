@@ -236,9 +236,10 @@ def _class(documented: Documented) -> Iterator[str]:
 
 def _head(documented: Documented, bodies: list[ast.ClassDef]) -> Iterator[str]:
     """Describe the class, with its constructor if users call it."""
-    constructors = filter(None, (_methods(body).get("__init__") for body in bodies))
-    constructor = next(constructors, None) if documented.is_constructed else None
+    constructor: Function | None = None
     if documented.is_constructed:
+        constructors = (_methods(body).get("__init__") for body in bodies)
+        constructor = next((each for each in constructors if each), None)
         call = _call(documented.name, constructor) if constructor else _fields_call(bodies[0])
         yield f"```python3\n{call}\n```\n"
     yield _text(bodies[0])

@@ -91,7 +91,8 @@ def test_an_order_without_a_price_is_dead_at_once(recipes: Any, jf_test: Kit) ->
 
 def test_an_article_is_published_when_it_is_approved(recipes: Any, jf_test: Kit) -> None:
     recipes.publish.enqueue(7)
-    recipes.review(7, approved=True)
+    recipes.review(7, approved=True)  # before the job waits
+    jf_test.drain(with_scheduled=False)
     _dispatch_events(jf_test)
     assert _results(jf_test, "publish") == ["published"]
 
@@ -105,7 +106,7 @@ def test_an_article_is_rejected_when_it_is_not_approved(recipes: Any, jf_test: K
 
 
 def _dispatch_events(jf_test: Kit) -> None:
-    """Dispatch events as a scheduler does; a drain does not."""
+    """Dispatch events and end waits for past events as a scheduler does; a drain does not."""
 
     async def dispatch() -> None:
         async with db.Database(jf_test.worker_url, size=1) as database:

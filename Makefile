@@ -112,11 +112,13 @@ bench-ui: $(INSTALLED) ui system-deps ## Measure the dashboard with 50,000 jobs 
 	@$(BIN)/python bench/ui.py
 
 docs: $(DOCS_INSTALLED) $(MERMAID) ## Build the documentation into site/; warnings are errors
+	@$(BIN)/python scripts/site_texts.py changelog
 	@$(BIN)/zensical build --strict --clean
+	@$(BIN)/python scripts/site_texts.py texts
 
-pages: $(INSTALLED) ## Generate docs/api.md, errors.md and tables.md, and sql/revision
+pages: $(INSTALLED) ## Generate the reference pages of docs/ and sql/revision
 	@$(BIN)/python scripts/write_revision.py
-	@for page in api errors tables; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
+	@for page in api errors python tables typescript; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
 
 snapshot: $(INSTALLED) ## Write the initial schema for upgrade tests; only until the first release
 	@$(BIN)/python scripts/write_snapshot.py

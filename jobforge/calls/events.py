@@ -48,6 +48,7 @@ def emit_event(
 
 
 def get_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[Event]:
+    """Return an event and the outcome of each trigger. Raises NotFound."""
     return Call(
         """
         select id, name, correlation_id, key, traceparent, created_by, created_at, is_pending,

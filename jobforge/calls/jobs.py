@@ -44,6 +44,7 @@ _read_membership = make_reader(Membership)
 
 
 def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enqueued]:
+    """Enqueue a job."""
     payload = encode(job.payload or {}, "payload")
     return Call(
         "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
@@ -160,6 +161,7 @@ def retry_jobs(
 
 
 def get_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[JobHistory]:
+    """Return a job with its attempts, events and relatives. Raises NotFound."""
     return Call(
         "select job, attempts, events from jobforge.get_job(%s, %s)",
         (job_id, tenant_id),
@@ -205,6 +207,7 @@ def list_notes(
 
 
 def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call[list[SummaryLine]]:
+    """Return the number of jobs per queue and state; of finished jobs, the last `window_s`."""
     return Call(
         "select queue, state, jobs, oldest_queued_at from jobforge.summarize(%s::float8, %s)",
         (window_s, tenant_id),

@@ -51,6 +51,7 @@ def list_api_keys(
 
 
 def revoke_api_key(key_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    """Revoke an API key."""
     return Call("select jobforge.revoke_api_key(%s, %s)", (key_id, tenant_id), rows.nothing)
 
 

@@ -50,6 +50,7 @@ def start_operation(
 
 
 def get_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Call[Operation]:
+    """Return an operation and its progress. Raises NotFound."""
     return Call(
         """
         select id, kind, state, filter, options, matched, done, skipped, reason, created_by,

@@ -43,6 +43,7 @@ def create_trigger(
 def edit_trigger(
     trigger_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[None]:
+    """Change settings of a trigger; omitted settings are unchanged."""
     return Call(
         "select jobforge.edit_trigger(%s, %s::jsonb, %s)",
         (trigger_id, encode(dict(changes), "changes"), tenant_id),
@@ -51,6 +52,7 @@ def edit_trigger(
 
 
 def delete_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    """Delete a trigger. Its jobs remain."""
     return Call("select jobforge.delete_trigger(%s, %s)", (trigger_id, tenant_id), rows.nothing)
 
 

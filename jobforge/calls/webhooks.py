@@ -47,10 +47,12 @@ def edit_webhook(
 
 
 def delete_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    """Delete a webhook endpoint and its pending deliveries."""
     return Call("select jobforge.delete_webhook(%s, %s)", (webhook_id, tenant_id), rows.nothing)
 
 
 def get_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[Webhook]:
+    """Return a webhook endpoint. Raises NotFound."""
     return Call(
         """
         select id, url, description, events, definitions, enabled, disabled_at, disabled_reason,

@@ -86,6 +86,7 @@ def unregister_worker(worker_id: UUID) -> Call[None]:
 def put_definition(
     key: str, version: int, settings: Mapping[str, Json] | None = None
 ) -> Call[None]:
+    """Create or update a version of a definition."""
     return Call(
         "select jobforge.put_definition(%s, %s::integer, %s::jsonb)",
         (key, version, encode(dict(settings or {}), "settings")),

@@ -96,6 +96,7 @@ def create_batch(
     *,
     tenant_id: UUID | None = None,
 ) -> Call[MadeBatch]:
+    """Create a batch with its first jobs."""
     return Call(
         """
         select batch_id, index, job_id, status
@@ -118,10 +119,12 @@ def add_to_batch(
 
 
 def close_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowState]:
+    """Close an open batch; it finishes when its jobs have finished."""
     return Call("select jobforge.close_batch(%s, %s)", (batch_id, tenant_id), _workflow_state)
 
 
 def get_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowInfo]:
+    """Return a batch with the number of its jobs by state."""
     return Call("select batch from jobforge.get_batch(%s, %s)", (batch_id, tenant_id), _batch)
 
 
@@ -143,6 +146,7 @@ def list_batches(
 def cancel_batch(
     batch_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[WorkflowState]:
+    """Cancel the jobs of a batch; return `canceling` while some are still running."""
     return Call(
         "select jobforge.cancel_batch(%s, %s, %s)",
         (batch_id, reason, tenant_id),

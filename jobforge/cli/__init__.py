@@ -20,6 +20,7 @@ from jobforge.cli.commands import (
     db,
     definitions,
     dev,
+    docs,
     doctor,
     enqueue,
     events,
@@ -81,6 +82,7 @@ app.command("audit")(audit.audit)
 app.add_typer(config.app, name="config")
 app.command("openapi")(openapi.openapi)
 app.command("doctor")(doctor.doctor)
+app.command("docs")(docs.docs)
 app.add_typer(db.app, name="db")
 app.command("completion")(completion.completion)
 app.command("psql", context_settings=psql.CONTEXT)(psql.psql)

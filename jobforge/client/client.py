@@ -178,6 +178,7 @@ class Client(ClientOperations):
         self.close()
 
     def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        """Send a call of `jobforge.calls` and return its result."""
         return self._transport.run(call)
 
     def open_artifact(
@@ -198,11 +199,12 @@ class Client(ClientOperations):
         return stream.read(self._transport, stream.StreamState(jobs, definitions, states, after))
 
     def close(self) -> None:
+        """Close the connections to the server."""
         self._transport.close()
 
 
 class AsyncClient(ClientOperations):
-    """Async twin of Client, for one event loop."""
+    """The async version of Client, with the same methods, for one event loop."""
 
     @cached_property
     def _transport(self) -> AsyncTransport:
@@ -215,11 +217,13 @@ class AsyncClient(ClientOperations):
         await self.close()
 
     async def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        """Send a call of `jobforge.calls` and return its result."""
         return await self._transport.run(call)
 
     def open_artifact(
         self, job_id: UUID, *, of: ArtifactSource | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Like `Client.open_artifact`, with `async with`."""
         return artifact.aopen_chunks(self._transport, artifact.ArtifactRequest(job_id, of))
 
     def stream(
@@ -230,7 +234,9 @@ class AsyncClient(ClientOperations):
         states: Sequence[str] = (),
         after: str | None = None,
     ) -> AsyncIterator[StreamEvent]:
+        """Like `Client.stream`, with `async for`."""
         return stream.aread(self._transport, stream.StreamState(jobs, definitions, states, after))
 
     async def close(self) -> None:
+        """Close the connections to the server."""
         await self._transport.close()

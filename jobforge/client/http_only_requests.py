@@ -42,6 +42,7 @@ def create_key(
     expires_at: datetime | None = None,
     tenant_id: UUID | None = None,
 ) -> ApiRequest[CreatedKey]:
+    """Create an API key."""
     if expires_at is not None and expires_at.tzinfo is None:
         raise Invalid("expires_at needs a time zone", field="expires_at")
     body = {"name": name, "role": role, "scopes": list(scopes or ()), "expires_at": expires_at}
@@ -64,6 +65,7 @@ def rotate_key(
 
 
 def whoami() -> ApiRequest[Identity]:
+    """Return how the server authenticated this client's key."""
     return ApiRequest("GET", "/session", _identity, is_repeatable=True)
 
 
@@ -96,6 +98,7 @@ class CreatedWebhook:
 def create_webhook(
     settings: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> ApiRequest[CreatedWebhook]:
+    """Create a webhook endpoint; the result has its secret."""
     return ApiRequest(
         "POST",
         "/webhooks",

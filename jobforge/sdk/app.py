@@ -51,7 +51,7 @@ def build_registration_call(definition: Definition[..., Any]) -> Call[None]:
 
 
 class JobForge:
-    """A registry of definitions, and the connections over which their jobs are enqueued."""
+    """An app: its job definitions, and the connections over which it enqueues jobs."""
 
     def __init__(  # noqa: PLR0913 - one parameter per setting
         self,
@@ -64,11 +64,10 @@ class JobForge:
         django: str | None = None,
         pool_size: int = 4,
     ) -> None:
-        """Create an app. Omitted arguments come from the configuration; see docs/configuration.md.
+        """Create an app. Omitted arguments come from the settings; see docs/configuration.md.
 
-        With `server` and its `key`, jobs are created over HTTP and the app needs no database.
-        `django` is the alias of a Django database; the app then uses Django's connections instead
-        of its own.
+        With `server` and its `key`, the app creates jobs over HTTP and needs no database. `django`
+        is the alias of a Django database, whose connections the app then uses.
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")
@@ -148,14 +147,14 @@ class JobForge:
         return Enqueuer(connector_target(key, self.client), Options())
 
     def tenant(self, tenant: TenantRef) -> TenantScope:
-        """Return a scope within which jobs belong to this tenant unless another is named."""
+        """Set the tenant of the jobs that are enqueued in a `with` block without a tenant."""
         return TenantScope(tenant)
 
     def transaction(self, tenant: TenantRef | None = None) -> "Transaction":
-        """Open a psycopg connection in a transaction of the tenant, by `with` or `async with`.
+        """Open a transaction of the tenant on a psycopg connection, by `with` or `async with`.
 
-        `app.tenant_id` is set, so row-level security applies to the tenant too. Enqueue jobs in the
-        transaction by `using(conn=…)`. The block commits at the end, and rolls back on an error.
+        The transaction sets `app.tenant_id`, which policies of row-level security can read. Enqueue
+        jobs in it by `using(conn=…)`. The end of the block commits; an error rolls back.
         """
         return Transaction(self.client, tenant)
 
@@ -169,7 +168,7 @@ class JobForge:
         key: str | None = None,
         correlation_id: str | None = None,
     ) -> UUID:
-        """Emit an event, for which triggers create jobs, and return its ID.
+        """Emit an event and return its ID. Event triggers create jobs from it.
 
         With `conn`, the event is part of that connection's transaction. With `key`, each trigger
         creates one job for all events with this name and key. See docs/events.md.

@@ -38,6 +38,7 @@ class BatchHandle:
         return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
 
     async def aprogress(self) -> WorkflowInfo:
+        """Like `progress`, for async code."""
         return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
@@ -56,15 +57,18 @@ class BatchHandle:
             raise with_hint(error, None) from error
 
     async def aadd(self, *jobs: AnyArgs) -> list[Enqueued]:
+        """Like `add`, for async code."""
         try:
             return await self._client.arun_for_tenant(self.tenant_id, self._build_add_call(jobs))
         except JobForgeError as error:
             raise with_hint(error, None) from error
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
+        """Cancel the batch. Returns `canceling` while some of its jobs are still running."""
         return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
+        """Like `cancel`, for async code."""
         return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     @property

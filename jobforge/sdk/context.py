@@ -46,15 +46,19 @@ class Log:
         self._channel = channel
 
     def debug(self, message: str, **fields: Json) -> None:
+        """Write a log line of level debug."""
         self._write("debug", message, fields)
 
     def info(self, message: str, **fields: Json) -> None:
+        """Write a log line of level info."""
         self._write("info", message, fields)
 
     def warning(self, message: str, **fields: Json) -> None:
+        """Write a log line of level warning."""
         self._write("warning", message, fields)
 
     def error(self, message: str, **fields: Json) -> None:
+        """Write a log line of level error."""
         self._write("error", message, fields)
 
     def _write(self, level: str, message: str, fields: dict[str, Json]) -> None:
@@ -85,14 +89,17 @@ class Context(DurableContext):
 
     @property
     def job_id(self) -> UUID:
+        """The ID of the job."""
         return self._job.job_id
 
     @property
     def tenant_id(self) -> UUID:
+        """The tenant that owns the job."""
         return self._job.tenant_id
 
     @property
     def definition(self) -> str:
+        """The key of the job's definition."""
         return self._job.definition
 
     @property
@@ -102,6 +109,7 @@ class Context(DurableContext):
 
     @property
     def queue(self) -> str:
+        """The queue from which the job was claimed."""
         return self._job.queue
 
     @property
@@ -111,6 +119,7 @@ class Context(DurableContext):
 
     @property
     def max_attempts(self) -> int:
+        """The number of attempts after which the job is dead."""
         return self._job.max_attempts
 
     @property
@@ -127,14 +136,17 @@ class Context(DurableContext):
 
     @property
     def tags(self) -> list[str]:
+        """The tags of the job."""
         return list(self._job.tags or ())
 
     @property
     def correlation_id(self) -> str | None:
+        """The ID that connects this job with other jobs and events."""
         return self._job.correlation_id
 
     @property
     def traceparent(self) -> str | None:
+        """The W3C trace context in which the job was enqueued."""
         return self._job.traceparent
 
     @property
@@ -159,6 +171,7 @@ class Context(DurableContext):
 
     @property
     def log(self) -> Log:
+        """The log of this attempt."""
         return Log(self._channel)
 
     def progress(

@@ -36,7 +36,10 @@ AddDefinition = Callable[
 
 @dataclass(frozen=True, slots=True)
 class JobDecorator:
-    """Used bare or with settings: `@jf.job` and `@jf.job(queue="mail")`."""
+    """Turn a function into a definition: `@jf.job`, or `@jf.job(queue="mail")` with settings.
+
+    docs/python.md describes each setting.
+    """
 
     add: AddDefinition
     settings: DefinitionSettings = field(default_factory=read_settings)

@@ -44,7 +44,7 @@ U = TypeVar("U", bound=Upgrade)
 
 
 class Definition(Enqueuer[P, R], EnqueueTarget):
-    """A job definition; `P` are its parameters, `R` is its result."""
+    """A job definition, which `@jf.job` creates. `P` are its parameters, `R` is its result."""
 
     has_artifacts_in_payload = False  # payloads contain payloads and results of other jobs
     can_create_artifacts = False  # a result may name an artifact in its member `artifact`

@@ -74,10 +74,11 @@ class Handle(Generic[R_co]):
         return f"<Handle {self.id} {self.status}>"
 
     def job(self) -> Job:
-        """Return the current job. NotFound before its transaction commits and after retention."""
+        """Return the job; raise NotFound before its transaction commits and after retention."""
         return self._client.get_job(self.tenant_id, self.id)
 
     async def ajob(self) -> Job:
+        """Like `job`, for async code."""
         return await self._client.aget_job(self.tenant_id, self.id)
 
     def wait(self, timeout: Duration | None = None) -> Job:

@@ -14,7 +14,7 @@ DEFAULT_CAP_S = 3600.0
 
 
 class Retry(Exception):
-    """The attempt failed, and the job should be retried; or, as an argument, a retry policy.
+    """Fail the attempt and retry the job; or, as an argument of `@jf.job`, a retry policy.
 
     `raise Retry(after=30)` retries after 30 seconds; without `after`, the configured backoff
     applies. The attempt counts.
@@ -62,7 +62,7 @@ class Snooze(Exception):
 
 
 class Cancel(Exception):
-    """The job is no longer needed: it ends as canceled."""
+    """Finish the job as canceled, because it is no longer needed."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__(reason or "canceled by its handler")
@@ -70,7 +70,7 @@ class Cancel(Exception):
 
 
 class Dead(Exception):
-    """The job cannot succeed: it becomes dead at once, with attempts left or not."""
+    """Make the job dead at once, because it cannot succeed, even if attempts are left."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__(reason or "given up by its handler")

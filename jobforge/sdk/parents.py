@@ -98,10 +98,12 @@ class OwnWorkflow:
 
     @property
     def id(self) -> UUID:
+        """The ID of the workflow or batch."""
         return self._family.id
 
     @property
     def name(self) -> str | None:
+        """The name of the workflow or batch."""
         return self._family.name
 
     @property
@@ -111,6 +113,7 @@ class OwnWorkflow:
 
     @property
     def input(self) -> Json:
+        """The input of the workflow or batch."""
         return self._family.input
 
     def add(self, *jobs: AnyArgs) -> list[UUID]:

@@ -44,6 +44,7 @@ class WorkflowHandle:
         return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
 
     async def adetail(self) -> WorkflowDetail:
+        """Like `detail`, for async code."""
         return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
@@ -67,6 +68,7 @@ class WorkflowHandle:
         return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
+        """Like `cancel`, for async code."""
         return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     def retry(self, from_node: str | None = None) -> int:
@@ -77,6 +79,7 @@ class WorkflowHandle:
         return self._client.run_for_tenant(self.tenant_id, self._build_retry_call(from_node))
 
     async def aretry(self, from_node: str | None = None) -> int:
+        """Like `retry`, for async code."""
         return await self._client.arun_for_tenant(self.tenant_id, self._build_retry_call(from_node))
 
     @property

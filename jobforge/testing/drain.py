@@ -66,22 +66,27 @@ class Drained:
 
     @property
     def succeeded(self) -> int:
+        """Number of attempts after which the job is succeeded."""
         return self._count(State.SUCCEEDED)
 
     @property
     def failed(self) -> int:
+        """Number of failed attempts after which the job waits for a retry."""
         return sum(ran.outcome in _FAILURES and ran.state in _WAITING for ran in self.jobs)
 
     @property
     def dead(self) -> int:
+        """Number of attempts after which the job is dead."""
         return self._count(State.DEAD)
 
     @property
     def canceled(self) -> int:
+        """Number of attempts after which the job is canceled."""
         return self._count(State.CANCELED)
 
     @property
     def snoozed(self) -> int:
+        """Number of attempts that the handler snoozed."""
         return sum(ran.outcome is Outcome.SNOOZED for ran in self.jobs)
 
     def _count(self, state: State) -> int:

@@ -64,6 +64,7 @@ ELSEWHERE = {
     "docs/howto/migrate-from-celery.md": "integration/test_howto_docs.py",
     "docs/howto/migrate-from-rq.md": "integration/test_howto_docs.py",
     "docs/howto/multi-tenant.md": "integration/test_howto_docs.py",
+    "docs/howto/recipes.md": "integration/test_recipes.py",
     "docs/howto/transactional-enqueue.md": "integration/test_howto_docs.py",
     "docs/http.md": "api/test_client.py",
     "docs/python.md": "integration/test_sdk_docs.py",

@@ -1,4 +1,4 @@
-"""The wheel and the sdist contain the built dashboard."""
+"""The wheel and the sdist contain the built dashboard, and the wheel contains the documentation."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def test_a_wheel_built_from_an_sdist_has_the_dashboard_and_needs_no_node(tmp_pat
     [source] = tmp_path.glob("jobforge-*")
     assert not (source / "ui").exists()
     _build(tmp_path / "second", source, PATH="/nowhere")
-    assert PAGE in _names(tmp_path / "first")
+    assert {PAGE, "jobforge/docs/quickstart.md"} <= _names(tmp_path / "first")
     assert _names(tmp_path / "second") == _names(tmp_path / "first")
 
 

@@ -15,13 +15,18 @@ from typing import Any
 
 import errors_page
 import pytest
+import python_page
+import site_texts
+import typescript_page
 from typer.main import get_command
 
+import jobforge
+from jobforge import testing
 from jobforge.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = sorted({*DOCS.rglob("*.md")} - {site_texts.CHANGELOG})  # make docs writes that page
 READ_ELSEWHERE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
 COMMANDS = get_command(app)
@@ -44,7 +49,24 @@ def test_every_page_is_in_the_navigation_once() -> None:
     listed = re.findall(r": (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE)
     decisions = re.findall(r"\]\((\d{4}-\S+\.md)\)", _text(DOCS / "decisions" / "README.md"))
     listed += [f"decisions/{name}" for name in decisions]
+    listed.remove(site_texts.CHANGELOG.name)
     assert sorted(listed) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+def test_links_of_the_changelog_lead_to_pages() -> None:
+    for path in re.findall(r"\]\(([^)\s#:]+\.md)", site_texts.changelog()):
+        assert (DOCS / path).exists(), path
+
+
+def test_the_site_has_every_page_as_markdown_and_an_index_of_them(tmp_path: Path) -> None:
+    site_texts.write_texts(tmp_path)
+    index = _text(tmp_path / "llms.txt")
+    assert index.startswith("# JobForge\n\n> ")
+    shown = re.findall(r"^- \[.+\]\((\S+\.md)\): \S", index, re.MULTILINE)
+    assert shown == re.findall(r": (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE)
+    assert _text(tmp_path / "changelog.md") == site_texts.changelog()
+    for page in PAGES:
+        assert _text(tmp_path / page.relative_to(DOCS)) == _text(page)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READ_ELSEWHERE, *EXAMPLES], ids=_name)
@@ -86,8 +108,15 @@ def test_every_block_of_data_and_shell_can_be_parsed(page: Path) -> None:
             subprocess.run(["/bin/bash", "-n"], input=block, text=True, check=True)
 
 
-def test_the_page_of_error_codes_is_current() -> None:
-    assert _text(errors_page.PAGE) == errors_page.page(), "run: make pages"
+@pytest.mark.parametrize(
+    "script", [errors_page, python_page, typescript_page], ids=lambda each: each.__name__
+)
+def test_a_generated_page_is_current(script: Any) -> None:
+    assert _text(script.PAGE) == script.page(), "run: make pages"
+
+
+def test_the_python_reference_has_every_public_name() -> None:
+    assert {*jobforge.__all__, *testing.__all__} <= python_page.names()
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", *EXAMPLES], ids=_name)

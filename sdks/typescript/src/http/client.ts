@@ -33,6 +33,7 @@ interface RequestParts {
 
 const TIMEOUT_MS = 30_000;
 
+/** A client of the HTTP API. */
 export class ServerClient {
   readonly #options: ServerOptions;
   readonly #base: string;

@@ -32,14 +32,14 @@ const NOTHING = z.object({});
 // Shared by all copies of this package: a worker and the app that it loads may each have their own.
 const BRAND = Symbol.for("jobforge.app");
 
-/** A registry of definitions, with the connections that enqueue their jobs. */
+/** An app: its job definitions, and the connections over which it enqueues jobs. */
 export class JobForge {
   readonly client: EngineClient;
   readonly [BRAND] = true;
   readonly #defined = new Map<string, AnyDefinition>();
   readonly #hooks = new Hooks();
 
-  /** Defaults come from the JOBFORGE_… variables. */
+  /** Omitted options come from the JOBFORGE_… variables. */
   constructor(databaseUrl?: string, options: AppOptions = {}) {
     this.client = new EngineClient(() => {
       const config = loadConfig();
@@ -116,21 +116,25 @@ export class JobForge {
     return await this.client.emit(name, data, options);
   }
 
+  /** Register a hook that runs in each attempt of any job, before the handler. */
   onStart(hook: StartHook): this {
     this.#hooks.start.push(hook);
     return this;
   }
 
+  /** Register a hook that runs after any job has succeeded. */
   onSuccess(hook: SuccessHook<Json>): this {
     this.#hooks.success.push(hook as SuccessHook<never>);
     return this;
   }
 
+  /** Register a hook that runs after any job is dead. */
   onFail(hook: FailHook): this {
     this.#hooks.fail.push(hook);
     return this;
   }
 
+  /** Register a hook that runs after any job has finished, in any state. */
   onEnd(hook: EndHook): this {
     this.#hooks.end.push(hook);
     return this;
@@ -156,6 +160,7 @@ export class JobForge {
     return this.client.database();
   }
 
+  /** Close the connections. */
   async close(): Promise<void> {
     await this.client.close();
   }

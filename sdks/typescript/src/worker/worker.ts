@@ -60,7 +60,7 @@ const WATCH_S = 1;
 const KILL_S = 5;
 const FLUSH_S = 10;
 
-/** Runs the jobs of an app until it is stopped, and offers JobServices to its runners. */
+/** Runs the jobs of an app until it is stopped. Its runners use it as their JobServices. */
 export class Worker implements JobServices {
   readonly workerId: string = randomUUID();
   readonly #app: JobForge;

@@ -1,0 +1,260 @@
+"""Writes docs/typescript-api.md, the TypeScript API reference, from the sources of the SDK.
+
+The page has every export of `@jobforge/sdk` and of its entry points `worker` and `http`. The script
+relies on the style of the sources, which the formatter enforces: one declaration per block, with
+the closing brace in the column of its first line.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "sdks" / "typescript" / "src"
+PAGE = ROOT / "docs" / "typescript-api.md"
+
+_HEAD = """\
+# TypeScript API
+
+`scripts/typescript_page.py` writes this page from the sources of the SDK. It lists all exports of
+`@jobforge/sdk` and of its entry points. [TypeScript](typescript.md) is the guide. A value in a
+signature is the default of its parameter.
+"""
+
+_SECTIONS = {
+    "Package `@jobforge/sdk`": "index.ts",
+    "Package `@jobforge/sdk/worker`": "worker/index.ts",
+    "Package `@jobforge/sdk/http`": "http/index.ts",
+}
+
+# Classes whose members users see through an exported class.
+_BASES = {
+    "Context": ("DurableContext", "sdk/durable.ts"),
+    "Definition": ("Enqueuer", "sdk/enqueue.ts"),
+}
+
+# Members for workers and other modules of the SDK.
+_INTERNAL = {
+    "[BRAND]",
+    *("buildRegistration", "buildRegistrations", "database", "dump", "handle", "handler"),
+    *("hasFollowUpHooks", "hooks", "invoke", "note", "params", "readResult", "requestStop"),
+    *("requests", "servedVersions", "settings", "wasCompleted", "withJobFields"),
+}
+_INTERNAL_OF = {
+    "Client": {"constructor", "emit", "enqueue", "tenantId"},
+    "Context": {"constructor"},
+    "Definition": {"constructor", "result"},
+    "DurableContext": {"constructor", "channel", "job"},
+    "Enqueuer": {"constructor"},
+    "Handle": {"constructor"},
+    "Log": {"constructor"},
+    "JobForge": {"definitions"},
+    "Worker": {"enqueue", "enqueueChildren", "saveStep", "secret"},
+}
+
+# Exports whose declaration is not worth showing.
+_TEXTS = {
+    "errors": "The error classes, such as `errors.NotFound`. [Error codes](errors.md) lists them."
+    " Each error has `code`, `message`, `field`, `detail` and `hint`.",
+    "components": "The types of the objects of the [HTTP API](api.md), by name:"
+    ' `components["schemas"]["Job"]`.',
+    "operations": "The types of parameters, bodies and responses of the HTTP API, by operation.",
+    "paths": "The types of the HTTP API by path.",
+}
+
+_EXPORT = re.compile(
+    r"^export (type )?\{(?P<names>[^}]*)\} from \"(?:\./)?(?P<file>[^\"]+)\"", re.MULTILINE
+)
+_NAMESPACE = re.compile(r"^export \* as (?P<name>\w+) from", re.MULTILINE)
+_STAR = re.compile(r"^export \* from \"(?:\./)?(?P<file>[^\"]+)\"", re.MULTILINE)
+_DECLARATION = re.compile(
+    r"^export (?:async )?(?P<kind>class|interface|type|function|const) (?P<name>\w+)", re.MULTILINE
+)
+_MEMBER = re.compile(
+    r"^  (?!private |protected |override )(?:async |readonly |get )*(?P<name>\[?\w+\]?)[?]?[<(:; =]"
+)
+_PRIVATE = re.compile(r"^  (?:async |readonly |get )*#")
+_VALUES = re.compile(r"\(typeof (\w+)\)\[number\]")
+
+
+def main() -> int:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.name} written")
+    return 0
+
+
+def page() -> str:
+    parts = [_HEAD]
+    for title, entry in _SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for name, (original, file) in sorted(exports(entry).items()):
+            parts += _export(name, original, file)
+    return "\n".join(parts)
+
+
+def exports(entry: str) -> dict[str, tuple[str, str]]:
+    """Return the exports of a module: the name in its own module, and that module's file."""
+    text = _read(entry)
+    found: dict[str, tuple[str, str]] = {}
+    for match in _EXPORT.finditer(text):
+        for each in match["names"].replace("type ", "").split(","):
+            if each.strip():
+                original, _, name = each.strip().partition(" as ")
+                found[name or original] = (original, _resolve(entry, match["file"]))
+    for match in _STAR.finditer(text):
+        file = _resolve(entry, match["file"])
+        for declaration in _DECLARATION.finditer(_read(file)):
+            found[declaration["name"]] = (declaration["name"], file)
+    return found | {match["name"]: ("", "") for match in _NAMESPACE.finditer(text)}
+
+
+def _export(name: str, original: str, file: str) -> Iterator[str]:
+    yield f"### {name}\n"
+    if name in _TEXTS:
+        yield f"{_TEXTS[name]}\n"
+        return
+    comment, declaration = _find(original, file)
+    yield from [f"{comment}\n"] if comment else []
+    kept = list(_without_internals(name, declaration))
+    if name in _BASES:
+        base, base_file = _BASES[name]
+        inherited = [*_without_internals(base, _find(base, base_file)[1])][1:-1]
+        kept = [*kept[:-1], "", *inherited, kept[-1]]
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept))
+    text = text.replace("{\n\n", "{\n").replace("\n\n}", "\n}")
+    if original != name:
+        text = text.replace(original, name, 1)
+    yield f"```ts\n{_VALUES.sub(lambda found: _values(found[1], file), text)}\n```\n"
+
+
+def _values(constant: str, file: str) -> str:
+    """Return the values of a constant array as a union."""
+    (values,) = re.findall(rf"{constant} = \[(.*?)\] as const", _read(file), re.DOTALL)
+    return " | ".join(re.findall(r'"\w+"', values))
+
+
+def _find(name: str, file: str) -> tuple[str, list[str]]:
+    """Return the comment of a declaration and its lines, without `export`."""
+    lines = _read(file).splitlines()
+    starts = (at for at, line in enumerate(lines) if _declared_name(line) == name)
+    start = next(starts, None)
+    if start is None:  # exported again from another module
+        return _find(*exports(file)[name])
+    end = next(at for at in range(start, len(lines)) if _ends(lines, start, at))
+    first = start
+    while first and lines[first - 1].startswith((" *", "/**")):
+        first -= 1
+    declaration = lines[start : end + 1]
+    declaration[0] = declaration[0].removeprefix("export ")
+    return _join_comment(lines[first:start]), declaration
+
+
+def _declared_name(line: str) -> str | None:
+    found = _DECLARATION.match(line)
+    return found["name"] if found else None
+
+
+def _ends(lines: list[str], start: int, at: int) -> bool:
+    """Return whether the declaration that starts at `start` ends in line `at`."""
+    line = lines[at]
+    if line in {"}", "};", ")"} or (line.startswith("}") and line.endswith(";")):
+        return True
+    opened = re.match(r"export (?:async )?(class|interface|function)", lines[start])
+    if at == start and line.endswith("}"):
+        return True
+    return not opened and line.endswith(";") and (at == start or not line.startswith("  readonly"))
+
+
+def _without_internals(owner: str, declaration: list[str]) -> Iterator[str]:
+    """Yield the lines of a declaration without bodies, private members and internal members."""
+    first = declaration[0]
+    if first.startswith(("function", "async function")):
+        yield from _head_of_function(declaration)
+        return
+    if not first.startswith("class"):
+        yield from declaration
+        return
+    hidden = _INTERNAL | _INTERNAL_OF.get(owner, set())
+    opening = next(at for at, line in enumerate(declaration) if line.endswith("{"))
+    yield re.sub(r"\s+(?:implements \w+ )?", " ", " ".join(declaration[: opening + 1]))
+    comment: list[str] = []
+    at = opening + 1
+    while at < len(declaration) - 1:
+        line = declaration[at]
+        if line.startswith(("  /**", "   *")):
+            comment.append(line)
+            at += 1
+            continue
+        if not line.strip() or line.startswith("  //"):
+            at += 1
+            continue
+        rest = range(at, len(declaration))
+        end = next(each for each in rest if _member_ends(declaration, at, each))
+        member = declaration[at : end + 1]
+        found = _MEMBER.match(line)
+        if found and not _PRIVATE.match(line) and found["name"] not in hidden:
+            if comment or "(" in line:
+                yield ""
+            yield from comment
+            yield from _head_of_member(member)
+            if not _has_body(member):
+                hidden.add(found["name"])  # the implementation follows its overloads
+        comment = []
+        at = end + 1
+    yield "}"
+
+
+def _has_body(lines: list[str]) -> bool:
+    return lines[-1] == "  }" or lines[0].endswith("}")
+
+
+def _member_ends(lines: list[str], start: int, at: int) -> bool:
+    line = lines[at]
+    if at == start:
+        return line.endswith((";", "}"))
+    return line in {"  }", "  };", "  );"} or (line.startswith("  )") and line.endswith(";"))
+
+
+def _head_of_member(lines: list[str]) -> list[str]:
+    """Return a member without its body or its value."""
+    if lines[0].endswith(";"):
+        return [re.sub(r" = [^=>]+;$", ";", lines[0])]
+    return _until_body(lines, "  ")
+
+
+def _head_of_function(lines: list[str]) -> list[str]:
+    return _until_body(lines, "")
+
+
+def _until_body(lines: list[str], indent: str) -> list[str]:
+    """Return the lines up to the brace that opens the body, which a semicolon replaces."""
+    for at, line in enumerate(lines):
+        is_last = at == 0 or line.startswith(f"{indent})")
+        if is_last and line.endswith((" {", ";")):
+            kept = [*lines[:at], f"{line.removesuffix(' {').removesuffix(';')};"]
+            return [kept[0].replace("async ", "", 1), *kept[1:]]
+    raise ValueError(lines[0])
+
+
+def _join_comment(lines: list[str]) -> str:
+    text = " ".join(re.sub(r"^/?\*+/?|\*/$", "", line.strip()).strip() for line in lines)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _resolve(entry: str, file: str) -> str:
+    parts: list[str] = list(Path(entry).parent.parts)
+    for part in file.split("/"):
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _read(file: str) -> str:
+    return (SOURCES / file).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

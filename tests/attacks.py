@@ -1,6 +1,6 @@
 """Count the attempts of the attack tests by area and print them at the end of a run.
 
-A test marked `@pytest.mark.attack("ssrf")` counts as one attempt in that area. A test that makes
+A test marked `@pytest.mark.attack("SSRF")` counts as one attempt in that area. A test that makes
 more than one takes the `attempts` fixture and calls it with their number. `--attack-report FOLDER`
 also writes the counts into the pages of this folder: the table of attacks.md, and the total that
 security.md quotes.
@@ -22,12 +22,43 @@ REPORT = pytest.StashKey["Report"]()
 COUNT = pytest.StashKey["_Item"]()
 
 TABLE_PAGE, TOTAL_PAGE = "attacks.md", "security.md"
-# The pattern of the total in security.md.
-TOTAL = re.compile(r"(?P<attempts>[\d,]+) attempts(?=\nin total, all refused)")
+# The total in security.md.
+TOTAL = re.compile(r"(?P<attempts>[\d,]+) attempts(?=, all refused)")
 HEADER = """\
-| Area | Attempts | Refused | Tests |
-| --- | ---: | ---: | ---: |
+| Area | What the tests try | Attempts | Refused | Tests |
+| --- | --- | ---: | ---: | ---: |
 """
+AREAS = {
+    "API keys": "Send invalid, revoked or expired keys; create a key with more rights",
+    "command arguments": "Inject arguments, a shell or variables into a program",
+    "connectors": "Send a stored secret to another origin by changing a URL",
+    "credentials": "Read database passwords and keys from processes, files and settings",
+    "forged frames": "Write messages to the worker in the name of the SDK",
+    "hostile handlers": "Exceed limits, flood the output, ignore signals, leave processes behind",
+    "HTTP header injection": "Add a header to an outgoing request",
+    "HTTP routes by role": "Call every route with every role",
+    "HTTP routes, with another tenant's IDs": "Read or change another tenant's objects",
+    "isolation": "Reach other jobs, the worker or the host from a job, at each level",
+    "limits": "Exhaust the server with connections, requests and bodies",
+    "locks": "Block jobs with advisory locks of an unprivileged login",
+    "malformed HTTP requests": "Send invalid requests, headers, bodies and JSON",
+    "payloads": "Stop other tenants' jobs with very large or deep values",
+    "redaction": "Print secrets encoded; learn or remove secrets of others",
+    "redirects": "Redirect a request so that it carries credentials elsewhere",
+    "reports": "Put formulas, HTML and invisible characters into reports",
+    "response bombs": "Respond without end, too slowly, or with compressed bombs",
+    "secrets": "Read secrets in views, errors and settings, and from other tenants' jobs",
+    "session settings": "Forge every `jobforge.*` setting of a session",
+    "sessions": "Forge, prolong or take over sessions of the dashboard",
+    "SQL functions, by another tenant": "Call every function with another tenant's IDs",
+    "SSRF": "Reach private addresses through URLs, names and redirects",
+    "starvation": "Delay other jobs with a flood of log lines",
+    "tables and views, by another tenant": "Read every table and view as another tenant",
+    "tenancy": "Bypass row-level security, raise privileges, leave a bound login",
+    "terminal escapes": "Control the reader's terminal through output",
+    "tokens": "Present invalid tokens of an application",
+    "XSS": "Run a script in the dashboard through every displayed value",
+}
 
 
 class Report:
@@ -46,12 +77,12 @@ class Report:
 
     def as_table(self) -> str:
         rows = [
-            f"| {area} | {_rounded(self.attempts[area])} | {_rounded(self.refused[area])} "
-            f"| {self.tests[area]:,} |"
+            f"| {area} | {AREAS[area]} | {_rounded(self.attempts[area])} "
+            f"| {_rounded(self.refused[area])} | {self.tests[area]:,} |"
             for area in sorted(self.tests, key=str.casefold)
         ]
         refused = _rounded(self.refused.total())
-        total = f"| **Total** | {self.total} | {refused} | {self.tests.total():,} |"
+        total = f"| **Total** | All areas | {self.total} | {refused} | {self.tests.total():,} |"
         return HEADER + "\n".join([*rows, total]) + "\n"
 
     @property
@@ -158,7 +189,7 @@ def read_pages(folder: Path) -> tuple[dict[str, tuple[str, str, str]], str | Non
     _, _, rest = (folder / TABLE_PAGE).read_text(encoding="utf-8").partition(HEADER)
     rows = {}
     for line in rest.partition("\n\n")[0].splitlines():
-        area, attempts, refused, tests = (cell.strip() for cell in line.strip("|").split(" | "))
+        area, _, attempts, refused, tests = (cell.strip() for cell in line.strip("|").split(" | "))
         rows[area] = attempts, refused, tests
     found = TOTAL.search((folder / TOTAL_PAGE).read_text(encoding="utf-8"))
     return rows, found and found["attempts"]

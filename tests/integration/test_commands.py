@@ -20,7 +20,7 @@ def rig() -> Iterator[IsolationRig]:
     created.close()
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 def test_each_value_is_one_argument_and_passes_through_no_shell(rig: IsolationRig) -> None:
     report = rig.run("say", first="$(id) `id` ; * \"' \n-n", second=2.5)
     assert outcome(report) is Outcome.SUCCEEDED
@@ -56,7 +56,7 @@ def test_a_program_that_cannot_be_run_is_a_final_failure(
     assert error(report)["type"] == "CommandNotStarted"
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @pytest.mark.parametrize(
     "payload",
     [{}, {"first": 1, "second": 2}, {"first": "a", "second": 1, "third": 1}, {"first": "a\0b"}],
@@ -70,7 +70,7 @@ def test_an_invalid_payload_is_a_final_failure(
     assert error(report)["type"] == "InvalidPayload"
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 def test_a_command_has_only_the_built_environment(rig: IsolationRig) -> None:
     report = rig.run("tell_environment")
     assert report.stdout_tail is not None
@@ -80,7 +80,7 @@ def test_a_command_has_only_the_built_environment(rig: IsolationRig) -> None:
     }
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 def test_a_command_cannot_reach_the_worker(rig: IsolationRig) -> None:
     assert rig.run("list_descriptors").stdout_tail == "0\n1\n2\n"
 
@@ -126,7 +126,7 @@ def test_a_canceled_command_first_gets_sigterm(rig: IsolationRig, tmp_path: Path
     assert report.stdout_tail == "asked\n"
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 def test_a_command_that_the_worker_does_not_allow_is_refused(rig: IsolationRig) -> None:
     report = rig.run("forbidden")
     assert outcome(report) is Outcome.FAILED

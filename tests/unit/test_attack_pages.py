@@ -34,13 +34,13 @@ def test_a_run_writes_the_table_and_the_total(tmp_path: Path) -> None:
         shutil.copy(DOCS / page, tmp_path)
     before = (tmp_path / attacks.TABLE_PAGE).read_text(encoding="utf-8")
     report = attacks.Report()
-    report.add("ssrf", 584, passed=True)
+    report.add("SSRF", 584, passed=True)
     report.add("XSS", 1999, passed=True)
     report.add("XSS", 3, passed=False)
     attacks.write_pages(tmp_path, report)
     rows, quoted = attacks.read_pages(tmp_path)
     assert rows == {
-        "ssrf": ("580", "580", "1"),
+        "SSRF": ("580", "580", "1"),
         "XSS": ("2,000", "1,900", "2"),
         "**Total**": ("2,500", "2,500", "3"),
     }
@@ -55,5 +55,5 @@ def test_a_run_writes_the_table_and_the_total(tmp_path: Path) -> None:
 )
 def test_a_published_count_is_a_lower_bound_of_two_digits(count: int, shown: str) -> None:
     report = attacks.Report()
-    report.add("ssrf", count, passed=True)
+    report.add("SSRF", count, passed=True)
     assert report.total == shown

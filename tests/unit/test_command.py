@@ -34,7 +34,7 @@ def _argv(command: Command, **payload: Any) -> list[str]:
     return command.render(command.parse_arguments(1, payload))
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @given(TEXTS, TEXTS)
 def test_every_element_is_one_argument_for_any_values(first: str, second: str) -> None:
     template = read_template(["echo", "--", "{first}", "<{first}|{second}>"])
@@ -50,7 +50,7 @@ def test_strings_numbers_and_booleans_are_written_as_in_json(value: Any, text: s
     assert read_template(["p", "--", "{v}"]).render({"v": value}) == ["p", "--", text]
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, "a\0b", "\ud800", "x" * 200_000])
 def test_a_value_that_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None:
     with pytest.raises(InvalidPayload) as refused:
@@ -58,7 +58,7 @@ def test_a_value_that_cannot_be_an_argument_is_refused_with_its_name(value: Any)
     assert refused.value.field == "v"
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @pytest.mark.parametrize(
     ("argv", "value", "is_refused"),
     [
@@ -86,7 +86,7 @@ def test_a_value_cannot_become_an_option(
         template.render({"v": value})
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @pytest.mark.parametrize(
     "argv",
     [
@@ -165,7 +165,7 @@ def thumbnail(request: pytest.FixtureRequest) -> Command:
     return command
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @pytest.mark.parametrize("name", IMAGES)
 def test_the_example_of_the_page_accepts_no_imagemagick_coder(
     thumbnail: Command, name: str
@@ -184,7 +184,7 @@ def test_a_model_checks_the_payload_and_gives_defaults() -> None:
         command.parse_arguments(1, {"source": "a", "size": "many"})
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 @pytest.mark.parametrize(
     "schema",
     [
@@ -200,7 +200,7 @@ def test_unusable_parameters_are_refused(schema: dict[str, Any]) -> None:
         _command("echo", "{v}", parameters=schema)
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 def test_a_pattern_is_matched_in_linear_time() -> None:
     schema = {"properties": {"v": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["v"]}
     with pytest.raises(InvalidPayload):
@@ -253,7 +253,7 @@ def test_an_invalid_command_table_is_refused_by_name(table: dict[str, Any]) -> N
     assert "shrink" in str(refused.value)
 
 
-@pytest.mark.attack("argv")
+@pytest.mark.attack("command arguments")
 def test_only_allowed_commands_are_served() -> None:
     app = JobForge()
     allowed = app.command("allowed", argv=["true"])

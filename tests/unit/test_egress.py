@@ -156,7 +156,7 @@ HOSTS = [
 ]
 
 
-@pytest.mark.attack("ssrf")
+@pytest.mark.attack("SSRF")
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_host_that_is_not_public_is_refused_before_any_connection(host: str) -> None:
     network, names = Network(), Names(["127.0.0.1"])
@@ -188,7 +188,7 @@ URLS = [
 ]
 
 
-@pytest.mark.attack("ssrf")
+@pytest.mark.attack("SSRF")
 @pytest.mark.parametrize("url", URLS)
 async def test_an_ambiguous_url_is_refused_before_any_connection(url: str) -> None:
     network = Network()
@@ -206,7 +206,7 @@ async def test_http_is_refused_unless_the_operator_allows_it() -> None:
     assert network.connected == [(PUBLIC, 80)]
 
 
-@pytest.mark.attack("ssrf")
+@pytest.mark.attack("SSRF")
 @pytest.mark.parametrize(
     "answers",
     [
@@ -242,7 +242,7 @@ async def test_a_name_is_resolved_once_and_the_checked_address_is_used() -> None
     assert network.connected == [(PUBLIC, 443)]
 
 
-@pytest.mark.attack("ssrf")
+@pytest.mark.attack("SSRF")
 async def test_a_connection_to_another_address_is_closed_unused() -> None:
     for peer in ("127.0.0.1", "10.0.0.1", "unix"):
         network = Network(peer=peer)
@@ -261,7 +261,7 @@ async def test_the_next_address_is_tried_when_one_is_unreachable() -> None:
     assert PUBLIC not in str(error.value)
 
 
-@pytest.mark.attack("ssrf")
+@pytest.mark.attack("SSRF")
 @pytest.mark.parametrize(
     "where",
     [
@@ -282,7 +282,7 @@ async def test_a_redirect_is_checked_like_the_first_url(where: str) -> None:
     assert network.connected == [(PUBLIC, 80)]
 
 
-@pytest.mark.attack("ssrf")
+@pytest.mark.attack("SSRF")
 async def test_a_name_that_changes_between_redirects_is_refused() -> None:
     network = Network(answers=[redirect("/again")])
     with pytest.raises(AddressNotAllowed):

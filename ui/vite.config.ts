@@ -6,7 +6,7 @@ import { defineConfig } from "vite";
 const server = process.env.JOBFORGE_SERVER ?? "http://127.0.0.1:8700";
 
 export default defineConfig({
-  // The server puts its own prefix in the place of "./".
+  // The server replaces "./" with its mount path.
   base: "./",
   plugins: [react(), tailwindcss()],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },

@@ -156,7 +156,7 @@ def _make_webhook(ui_data: AutomationData) -> None:
     ]
     body = {
         "url": refusing.url,
-        "description": "tells the shop's own books",
+        "description": "notifies the shop's accounting",
         "definitions": ["charge_card"],
         "events": ["success", "dead"],
     }

@@ -59,7 +59,7 @@ def dashboard(server: PostgresServer, browser: Browser, shared: ExitStack) -> Da
 def browser(shared: ExitStack) -> Browser:
     path = find_browser()
     if path is None:
-        pytest.skip("there is no Chromium; JOBFORGE_CHROMIUM names one")
+        pytest.skip("Chromium not found; set JOBFORGE_CHROMIUM to its path")
     playwright = shared.enter_context(sync_playwright())
     opened = playwright.chromium.launch(executable_path=path, args=_OPTIONS)
     shared.callback(opened.close)

@@ -207,8 +207,8 @@ def _create_statistics(opened: ApiServer) -> None:
 _MISSES = """
 insert into jobforge.firings (tenant_id, trigger_id, fire_at, at, outcome, reason)
 select %(tenant)s, %(trigger)s, f.at, f.at + interval '2 seconds', f.outcome, f.reason
-  from (values (now() - interval '2 hours', 'skipped', 'the job of the time before has not ended'),
-               (now() - interval '26 hours', 'failed', 'there is no definition make_export')
+  from (values (now() - interval '2 hours', 'skipped', 'the previous run is not finished'),
+               (now() - interval '26 hours', 'failed', 'definition make_export not found')
        ) as f(at, outcome, reason)
 """
 

@@ -5,6 +5,7 @@ page is pictured.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ class PageView:
 
     name: str
     path: str
-    expected_text: str
+    expected_text: str | re.Pattern[str]
     picture_sizes: str = ""
 
 

@@ -1,5 +1,6 @@
 """A signed-in browser page that records every complaint of the browser."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,10 +46,10 @@ class PageSession:
             return
         push = "url => history.pushState({}, '', url)"
         self.page.evaluate(push, f"{self.base}/admin/nowhere")
-        self.expect_text("There is no such page")
+        self.expect_text("This page does not exist")
         self.page.evaluate(push, self.base + path)
 
-    def expect_text(self, text: str) -> None:
+    def expect_text(self, text: str | re.Pattern[str]) -> None:
         expect(self.page.get_by_text(text).first).to_be_visible()
 
     def click(self, name: str, *, role: str = "button", exact: bool = False) -> None:

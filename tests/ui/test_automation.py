@@ -18,16 +18,16 @@ PAGES = [
     ),
     PageView("workflow-gantt", "/workflows/{album}?view=gantt", "tell-friends", "wide"),
     PageView("workflow-table", "/workflows/{order}?view=table", "thank"),
-    PageView("batch", "/batches/{batch}", "40 of 40 jobs have ended"),
+    PageView("batch", "/batches/{batch}", "40 of 40 jobs finished"),
     PageView("triggers", "/triggers", "Receipt for a paid order", "wide"),
     PageView("trigger-schedule", "/triggers/{schedule}", "At 02:30", "wide"),
     PageView("trigger-event", "/triggers/{reaction}", "event.total"),
     PageView("trigger-new", "/triggers/new?definition=make_report", "pages", "narrow"),
-    PageView("trigger-edit", "/triggers/{reaction}?edit=1", "On a real event", "wide"),
+    PageView("trigger-edit", "/triggers/{reaction}?edit=1", "Preview with a recent event", "wide"),
     PageView("events", "/events", "order.seen"),
-    PageView("event", "/events/{event}", "Job made", "wide"),
-    PageView("webhooks", "/webhooks", "tells the shop's own books"),
-    PageView("webhook", "/webhooks/{webhook}", "Is a message ours?", "wide"),
+    PageView("event", "/events/{event}", "Job created", "wide"),
+    PageView("webhooks", "/webhooks", "notifies the shop's accounting"),
+    PageView("webhook", "/webhooks/{webhook}", "Verify a webhook signature", "wide"),
     PageView("connectors", "/settings?tab=connectors", "billing"),
     PageView("job-steps", "/jobs/{shipping}", "print the label", "wide"),
 ]
@@ -59,9 +59,9 @@ def test_a_cron_trigger_is_created_with_a_preview_of_its_next_runs(
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
         session.load("/triggers")
-        session.click("New trigger")
+        session.click("Create trigger")
         session.page.get_by_label("Name").fill("Nightly report")
-        session.page.get_by_label("Runs").select_option("make_report")
+        session.page.get_by_label("Definition").select_option("make_report")
         session.page.get_by_role("textbox", name="Cron").fill("61 2 * * *")
         expect(session.page.get_by_role("alert")).to_be_visible()
         session.page.get_by_role("textbox", name="Cron").fill("30 2 * * *")
@@ -70,10 +70,10 @@ def test_a_cron_trigger_is_created_with_a_preview_of_its_next_runs(
         runs = session.page.get_by_role("table", name="Next runs")
         expect(runs.get_by_role("row")).to_have_count(6)
         session.page.get_by_role("textbox", name="month").fill("{{ schedule.fire_at }}")
-        session.click("Make the trigger")
-        session.expect_text("It has not fired yet")
+        session.click("Create trigger")
+        session.expect_text("No firings yet")
         session.click("Run now")
-        expect(session.page.get_by_role("region", name="Firings")).to_contain_text("Job made")
+        expect(session.page.get_by_role("region", name="Firings")).to_contain_text("Job created")
         session.page.get_by_role("switch").click()
         expect(session.page.get_by_role("switch")).to_have_attribute("aria-checked", "false")
         session.complaints[:] = [each for each in session.complaints if "422" not in each]
@@ -96,7 +96,7 @@ def test_a_workflow_is_shown_as_a_graph_and_retried(
         expect(session.page).not_to_have_url(re.compile("node=publish"))
         session.click("Retry…")
         session.click("Retry", exact=True)
-        session.expect_text("jobs were made")
+        session.expect_text("jobs created")
         expect(session.page.get_by_role("main")).to_contain_text(re.compile("Failed"))
 
 
@@ -106,8 +106,8 @@ def test_a_running_workflow_is_followed(shop_at_work: AutomationData, browser: B
     created = shop_at_work.post("/workflows", {"name": "long", "nodes": nodes})["id"]
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
         session.load(f"/workflows/{created}")
-        session.click("Follow what runs")
-        follow = session.page.get_by_role("button", name="Follow what runs")
+        session.click("Follow running nodes")
+        follow = session.page.get_by_role("button", name="Follow running nodes")
         expect(follow).to_have_attribute("aria-pressed", "true")
         session.check_access(part="main")
     shop_at_work.post(f"/workflows/{created}/cancel")
@@ -118,21 +118,21 @@ def test_the_secret_of_a_webhook_is_shown_once(
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
         session.load("/webhooks")
-        session.click("New webhook")
+        session.click("Create webhook")
         session.page.get_by_label("URL").fill(shop_at_work.dashboard.receiver.url)
         session.page.get_by_label("All definitions").uncheck()
         session.page.get_by_label("ship_order").check()
         session.check_access(part="dialog")
-        session.click("Make it")
+        session.click("Create", exact=True)
         secret = session.page.get_by_text(re.compile(r"^whsec_\S+$"))
         expect(secret).to_be_visible()
         text = secret.text_content()
-        session.click("I have kept it")
+        session.click("I've saved it")
         expect(secret).to_have_count(0)
-        session.expect_text("Nothing was sent yet")
-        session.click("Send a test")
+        session.expect_text("No messages yet")
+        session.click("Send test")
         session.click("webhook.test")
-        session.expect_text("no job: a test")
+        session.expect_text("none (test message)")
         expect(session.page.get_by_role("main")).to_contain_text("204")
         assert shop_at_work.dashboard.receiver.received[-1].verify(str(text))
         session.click("Edit")
@@ -148,14 +148,14 @@ def test_an_event_is_sent_and_shows_its_effects(
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
         session.load("/events")
-        session.click("Send an event")
+        session.click("Emit event")
         session.page.get_by_role("dialog").get_by_label("Name").fill("order.paid")
         session.page.get_by_label("Data").fill('{"email": "eve@example.com", "total": 12}')
         session.check_access(part="dialog")
-        session.click("Send", exact=True)
-        session.expect_text("Job made")
+        session.click("Emit", exact=True)
+        session.expect_text("Job created")
         session.click("Receipt for a paid order", role="link")
-        session.click("Try", exact=True)
+        session.click("Test", exact=True)
         session.expect_text("eve@example.com")
         _sees_no_secret(session)
 
@@ -170,7 +170,7 @@ def test_a_trigger_shows_its_deduplicated_events_and_the_job_that_covers_each(
         session.expect_text("Deduplicated events")
         count = session.page.locator("dt", has_text="Deduplicated events").locator("+ dd")
         expect(count).to_have_text("1")
-        deliveries = session.page.get_by_role("region", name="Deliveries")
+        deliveries = session.page.get_by_role("region", name="Event deliveries")
         row = deliveries.get_by_role("row").filter(has_text="Deduplicated")
         expect(row).to_have_count(1)
         expect(row).to_contain_text("This job covers the event.")
@@ -183,7 +183,7 @@ def test_a_trigger_shows_its_deduplicated_events_and_the_job_that_covers_each(
 def _sees_no_secret(session: PageSession) -> None:
     session.load("/settings?tab=connectors")
     session.click("Edit billing")
-    expect(session.page.get_by_label("Kind of secret 1")).to_have_value("kept")
+    expect(session.page.get_by_label("Type of secret 1")).to_have_value("kept")
     assert "s3cr3t-of-billing" not in session.page.content()
 
 
@@ -191,7 +191,8 @@ def test_a_viewer_is_offered_no_action(shop_at_work: AutomationData, browser: Br
     created = shop_at_work
     viewer = created.dashboard.server.a.keys["viewer"]
     actions = re.compile(
-        r"\b(New|Send|Edit|Delete|Cancel|Retry|Run now|Backfill|Replay|Rotate|Close it)\b"
+        r"\b(Create|Emit|Send|Edit|Delete|Cancel|Retry|Run now|Backfill|Test|Replay|Rotate"
+        r"|Close batch|Enable|Disable)\b"
     )
     with open_page(browser, created.dashboard, viewer) as session:
         for view in PAGES:

@@ -56,7 +56,7 @@ def test_a_ticket_signs_in_once(dashboard: DashboardData, browser: Browser) -> N
         for is_first in (True, False):
             with open_page(browser, dashboard, None) as session:
                 session.page.goto(link)
-                session.expect_text("You act as" if is_first else "Sign in to JobForge")
+                session.expect_text("You are acting as" if is_first else "Sign in to JobForge")
                 assert "ticket" not in session.page.url
                 assert all("401" in each for each in session.complaints)
                 session.complaints.clear()
@@ -97,7 +97,7 @@ def test_a_ticket_replaces_a_live_session_only_with_consent(
             assert request.get(f"{served.url}/api/v1/session").json()["role"] == "tenant_admin"
             session.check_access(part="main")
             session.click(answer)
-            session.expect_text("You act as" if role == "super_admin" else "charge_card")
+            session.expect_text("You are acting as" if role == "super_admin" else "charge_card")
             assert request.get(f"{served.url}/api/v1/session").json()["role"] == role
 
 
@@ -111,7 +111,7 @@ def test_a_running_job_is_watched_and_canceled(dashboard: DashboardData, browser
         session.click("Cancel")
         session.page.get_by_label("Reason").fill("the wrong month")
         session.check_access(part="dialog")
-        session.click("Cancel the job")
+        session.click("Cancel job")
         _state(session, "canceled")
         session.expect_text("the wrong month")
 
@@ -126,7 +126,7 @@ def test_a_dead_job_is_run_again_with_another_payload(
         payload = session.page.get_by_role("textbox", name="Payload")
         expect(payload).to_have_value(re.compile("diners"))
         payload.fill(f'{{"order": {UNSAFE_INTEGER}, "card": "visa"}}')
-        session.click("Make the new job")
+        session.click("Create job")
         expect(session.page).not_to_have_url(re.compile(dashboard.jobs["refused"]))
         _state(session, "succeeded")
         session.expect_text(f"R-{UNSAFE_INTEGER}")
@@ -153,7 +153,7 @@ def test_an_unknown_path_links_to_existing_pages(
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         session.load("/nowhere")
-        session.expect_text("There is no such page")
+        session.expect_text("This page does not exist")
         session.click("Jobs", role="link", exact=True)
         session.expect_text("make_report")
 
@@ -169,7 +169,7 @@ def test_an_uncached_page_waits_for_an_unreachable_server(
         session.expect_text("No connection")
         session.page.unroute("**/*")
         session.click("Try again")
-        session.expect_text("Done in the background")
+        session.expect_text("run in the background")
         session.complaints.clear()  # failed requests
 
 
@@ -198,14 +198,10 @@ def test_two_attempts_show_how_their_errors_differ(
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         session.load(f"/jobs/{dashboard.jobs['twice']}")
-        session.click("What changed since try 1")
-        changes = session.page.get_by_label("What changed", exact=True)
-        expect(changes).to_contain_text(
-            "- ValueError: card type amex is not accepted, as was said 1"
-        )
-        expect(changes).to_contain_text(
-            "+ ValueError: card type amex is not accepted, as was said 2"
-        )
+        session.click("Compare with attempt 1")
+        changes = session.page.get_by_label("Differences", exact=True)
+        expect(changes).to_contain_text("- ValueError: card type amex is not accepted (attempt 1)")
+        expect(changes).to_contain_text("+ ValueError: card type amex is not accepted (attempt 2)")
 
 
 def test_the_figures_of_a_definition_link_to_its_jobs(
@@ -215,9 +211,9 @@ def test_the_figures_of_a_definition_link_to_its_jobs(
         session.load("/?range=6h")
         table = session.page.get_by_role("region", name="By definition")
         table.get_by_role("link", name="charge_card").click()
-        session.expect_text("Ended of charge_card")
-        chart = session.page.get_by_role("img", name=re.compile("Attempts of the last 6 h"))
-        expect(chart).to_have_accessible_name(re.compile(r"ended well \d+, failed \d\d+"))
+        session.expect_text("Attempts of charge_card")
+        chart = session.page.get_by_role("img", name=re.compile("Attempts in the last 6 h"))
+        expect(chart).to_have_accessible_name(re.compile(r"succeeded \d+, failed \d\d+"))
         expect(chart.locator("canvas")).to_be_visible()
         row = table.get_by_role("row", name=re.compile("charge_card"))
         row.get_by_role("link", name=re.compile("%")).click()
@@ -231,15 +227,15 @@ def test_a_failure_group_is_redriven_behind_a_canary(
     with open_page(browser, dashboard, _admin(dashboard)) as session, dashboard.bank_is_down():
         session.load("/failures")
         group = session.page.get_by_role("button", name="ConnectionError in charge_card@1 New")
-        expect(group.get_by_role("img")).to_have_accessible_name("6 died in the last 24 hours")
+        expect(group.get_by_role("img")).to_have_accessible_name("6 dead jobs in the last 24 hours")
         session.click("ConnectionError in charge_card")
-        session.click("Run again…")
-        session.click("Start")
-        session.expect_text("Stopped by its canary")
+        session.click("Redrive…")
+        session.click("Start redrive")
+        session.expect_text("Redrive: stopped by its canary jobs")
         (dashboard.folder / "bank-is-down").unlink()
-        session.click("Run again…")
+        session.click("Redrive…")
         session.page.get_by_label("Jobs per second").fill("")
-        session.click("Start")
+        session.click("Start redrive")
         wait_until(lambda: dashboard.state_of(dashboard.jobs["dead"]) == "succeeded")
         expect(
             session.page.get_by_role("button", name="ConnectionError in charge_card")
@@ -258,14 +254,14 @@ def test_all_matching_jobs_are_canceled_in_the_background(
         expect(session.page.locator("[data-job]")).to_have_count(3)
         session.page.keyboard.press("j")
         session.page.keyboard.press("x")
-        session.expect_text("1 chosen")
-        session.click("Choose all that match")
+        session.expect_text("1 selected")
+        session.click("Select all matching jobs")
         session.click("Cancel…")
         session.click("Cancel 3 jobs")
         session.expect_text("3 of 3")
         wait_until(lambda: all(dashboard.state_of(job) == "canceled" for job in jobs))
         session.load("/operations")
-        session.expect_text("Canceled")
+        session.expect_text("Cancel jobs: done")
 
 
 def test_the_filter_box_updates_the_url(dashboard: DashboardData, browser: Browser) -> None:
@@ -281,11 +277,11 @@ def test_the_filter_box_updates_the_url(dashboard: DashboardData, browser: Brows
         expect(session.page).to_have_url(re.compile(r"state=running"))
         _view_is_saved(session)
         session.page.keyboard.press("?")
-        session.expect_text("next, previous row")
+        session.expect_text("next row, previous row")
         session.check_access(part="dialog")
         session.page.keyboard.press("Escape")
         session.page.keyboard.press("Control+k")
-        session.page.get_by_placeholder("Go to a page").fill("fail")
+        session.page.get_by_placeholder("Search pages").fill("fail")
         session.check_access(part="dialog")
         session.page.keyboard.press("Enter")
         expect(session.page).to_have_url(re.compile("/failures$"))
@@ -295,7 +291,7 @@ def test_a_table_is_sorted_by_its_url_and_navigated_with_keys(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
-        session.load("/definitions?sort=-ran-in-24-h")
+        session.load("/definitions?sort=-attempts-in-24-h")
         rows = session.page.get_by_role("row")
         expect(rows.nth(1)).to_contain_text("send_welcome")
         session.click("Definition", role="link", exact=True)
@@ -320,7 +316,7 @@ def _view_is_saved(session: PageSession) -> None:
     session.click("at work", role="menuitem")
     expect(session.page).to_have_url(re.compile("state=running"))
     session.click("at work")
-    session.click("Forget at work", role="menuitem")
+    session.click("Delete at work", role="menuitem")
     expect(session.page.get_by_role("button", name="Views")).to_be_visible()
 
 
@@ -356,7 +352,7 @@ def test_a_list_shows_each_job_in_one_row_and_can_start_with_the_oldest(
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         session.load("/jobs")
         headings = session.page.get_by_role("columnheader")
-        titles = "State Job Id Queue Source Try Queued Started Finished Worker Actions"
+        titles = "State Job ID Queue Source Attempt Queued Started Finished Worker Actions"
         expect(headings).to_have_text(["", *titles.split()])
         session.click("Newest first")
         expect(session.page).to_have_url(re.compile("order=oldest$"))
@@ -372,7 +368,9 @@ def test_a_table_is_exported_from_the_palette(dashboard: DashboardData, browser:
         session.load("/queues")
         session.expect_text("payments")
         session.page.keyboard.press("Control+k")
-        session.page.get_by_role("combobox", name="Go to or do").fill("Save Queues as CSV")
+        session.page.get_by_role("combobox", name="Search pages and actions").fill(
+            "Export Queues as CSV"
+        )
         with session.page.expect_download() as saved:
             session.page.keyboard.press("Enter")
         assert saved.value.suggested_filename == "queues.csv"
@@ -405,16 +403,16 @@ def test_an_operator_sees_missed_runs_and_running_schedulers(
 ) -> None:
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
         session.load("/admin/scheduler")
-        turns = session.page.get_by_role("region", name="Upkeep")
+        turns = session.page.get_by_role("region", name="Maintenance tasks")
         expect(turns.get_by_role("row", name=re.compile(r"statistics .* \S+:\d+"))).to_be_visible()
-        misses = session.page.get_by_role("region", name="Times that made no job")
-        expect(misses).to_contain_text("there is no definition make_export")
+        misses = session.page.get_by_role("region", name="Missed runs")
+        expect(misses).to_contain_text("definition make_export not found")
         session.click("Skipped", role="link")
         expect(session.page).to_have_url(re.compile("outcome=skipped$"))
         expect(misses.get_by_role("row")).to_have_count(2)
         misses.get_by_role("link", name="Nightly export").click()
         expect(session.page).to_have_url(re.compile("/t/globex/triggers/"))
-        session.expect_text("the job of the time before has not ended")
+        session.expect_text("the previous run is not finished")
 
 
 def test_an_operator_sees_workers_without_heartbeats(
@@ -422,7 +420,9 @@ def test_an_operator_sees_workers_without_heartbeats(
 ) -> None:
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
         session.load("/admin/workers")
-        expect(session.page.get_by_role("alert")).to_contain_text("not heard from for a minute")
+        expect(session.page.get_by_role("alert")).to_contain_text(
+            "1 worker has sent no heartbeat for a minute"
+        )
         row = session.page.get_by_role("row", name=re.compile("batch-7"))
         expect(row).to_contain_text("Stale")
         expect(row).to_contain_text("212 MB")
@@ -443,7 +443,7 @@ def test_viewing_as_a_tenant_changes_nothing_without_confirmation(
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
         session.load("/admin/tenants")
         session.click("View as globex")
-        session.expect_text("You look at")
+        session.expect_text("You are viewing")
         session.load(f"/t/globex/jobs/{dashboard.jobs['foreign']}")
         session.expect_text("secret@globex.example")
         expect(session.page.get_by_role("button", name="Retry", exact=True)).to_have_count(0)
@@ -465,7 +465,7 @@ def test_a_tenant_has_no_admin_area(dashboard: DashboardData, browser: Browser) 
         session.load("/admin/tenants")
         session.expect_text("Not allowed")
         expect(session.page.get_by_text("Globex")).to_have_count(0)
-        expect(session.page.get_by_text("New tenant")).to_have_count(0)
+        expect(session.page.get_by_text("Create tenant")).to_have_count(0)
         session.complaints[:] = [each for each in session.complaints if "403" not in each]
 
 
@@ -479,7 +479,7 @@ def test_a_viewer_is_offered_no_forbidden_action(
         for name in ("Cancel", "Retry", "Edit and retry"):
             expect(session.page.get_by_role("button", name=name, exact=True)).to_have_count(0)
         session.load("/definitions/send_welcome")
-        session.expect_text("makes no jobs")
+        session.expect_text("Your key is read-only")
         session.click("Menu")
         expect(session.page.get_by_role("dialog", name="Menu")).to_contain_text("Failures")
 
@@ -515,7 +515,9 @@ def test_a_new_tenant_is_offered_working_actions_and_sees_an_empty_chart(
         session.page.add_init_script(WRITTEN)
         session.load("/")
         steps = session.page.locator("section").filter(has_text="First steps")
-        expect(steps).to_contain_text("You may run charge_card from here")  # it has a parameter
+        expect(steps).to_contain_text(
+            "You can run charge_card in the dashboard"
+        )  # it has a parameter
         expect(steps).not_to_contain_text("jobforge enqueue")
         wait_until(lambda: len(_times(session)) > 1)
         assert _times(session) == sorted(set(_times(session)))

@@ -62,7 +62,7 @@ class Visitor:
             self.page.goto(self.base + path)
         else:
             self.page.evaluate(push, f"{self.base}/admin/nowhere")
-            expect(self.page.get_by_text("There is no such page").first).to_be_visible(
+            expect(self.page.get_by_text("This page does not exist").first).to_be_visible(
                 timeout=_WITHIN_MS
             )
             self.page.evaluate(push, self.base + path)

@@ -1,4 +1,4 @@
-// Before the first paint, so that nobody who chose a theme sees the other one flash.
+// Runs before the first paint, so that the page does not flash in the other theme.
 try {
   const theme = localStorage.getItem("jobforge.theme");
   if (theme) document.documentElement.dataset.theme = theme;

@@ -8,7 +8,7 @@ import { Toasts } from "@/parts/toasts";
 import { router } from "@/router";
 
 const element = document.getElementById("root");
-if (element === null) throw new Error("the page has no place for the dashboard");
+if (element === null) throw new Error("the page has no element #root");
 
 createRoot(element).render(
   <StrictMode>

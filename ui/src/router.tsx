@@ -1,4 +1,4 @@
-/** The routes and their pages. The URL holds the view: filters, tabs and choices. */
+/** The routes and their pages. The URL stores the view: filters, tabs and selections. */
 
 import {
   createRootRoute,
@@ -70,7 +70,9 @@ const pages = [...tenantPages, ...adminPages, ...innerPages].map(({ path, load }
 const notFoundRoute = createRoute({
   getParentRoute: () => shell,
   path: "$",
-  component: () => <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />,
+  component: () => (
+    <Failure error={new Problem(404, { detail: "This page does not exist." }, null)} />
+  ),
 });
 
 /**

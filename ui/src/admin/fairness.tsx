@@ -23,15 +23,13 @@ export function Fairness() {
       ? sharesOf(known.data.items, used.data.items, state.data.waiting)
       : null;
   return (
-    <Panel title="Who gets the workers" actions={<Legend />}>
+    <Panel title="Worker share by tenant" actions={<Legend />}>
       {failed ? (
         <Failure error={failed.error} onRetry={() => void failed.refetch()} />
       ) : shares === null ? (
         <div className="h-20" />
       ) : shares.length === 0 ? (
-        <p className="px-4 py-3 text-muted">
-          Nobody has asked for anything in the last {range.label}.
-        </p>
+        <p className="px-4 py-3 text-muted">No jobs in the last {range.label}.</p>
       ) : (
         <ul className="flex flex-col gap-3 px-4 py-3">
           {shares.slice(0, SHOWN).map((share) => (
@@ -46,17 +44,17 @@ export function Fairness() {
 function Legend() {
   return (
     <span className="flex items-center gap-3 pr-2 text-muted text-xs">
-      <span className="flex items-center gap-1.5" title="what was done and what waits">
-        <span className="size-2 rounded-sm bg-strong" aria-hidden /> asked
+      <span className="flex items-center gap-1.5" title="Share of finished and waiting jobs">
+        <span className="size-2 rounded-sm bg-strong" aria-hidden /> demand
       </span>
-      <span className="flex items-center gap-1.5" title="what was done">
-        <span className="size-2 rounded-sm bg-accent" aria-hidden /> got
+      <span className="flex items-center gap-1.5" title="Share of finished jobs">
+        <span className="size-2 rounded-sm bg-accent" aria-hidden /> used
       </span>
       <span
         className="flex items-center gap-1.5"
-        title="its weight among those who ask: what it gets at least when all want more"
+        title="Guaranteed share, by weight, when every tenant is busy"
       >
-        <span className="h-3 w-0.5 bg-text" aria-hidden /> due
+        <span className="h-3 w-0.5 bg-text" aria-hidden /> fair share
       </span>
     </span>
   );
@@ -76,7 +74,7 @@ function Row({ share }: { share: Share }) {
         {share.isNoisy && (
           <span
             className="inline-flex items-center gap-1 rounded bg-warn-soft px-1.5 font-medium text-warn text-xs"
-            title="It asks for far more than is due to it, and others wait. They get their turns all the same; its own jobs wait longest."
+            title="Requests far more than its fair share while other tenants wait. The other tenants still get their turns."
           >
             <Volume2 size={11} aria-hidden /> Noisy
           </span>
@@ -85,7 +83,7 @@ function Row({ share }: { share: Share }) {
       <span
         className="relative order-last col-span-2 flex flex-col gap-0.5 sm:order-none sm:col-span-1"
         role="img"
-        aria-label={`${share.name} asked for ${percent(share.asked)}, got ${percent(share.got)}, due ${percent(share.due)}`}
+        aria-label={`${share.name}: demand ${percent(share.asked)}, used ${percent(share.got)}, fair share ${percent(share.due)}`}
       >
         <Bar share={share.asked} color="bg-strong" />
         <Bar share={share.got} color="bg-accent" />
@@ -95,7 +93,7 @@ function Row({ share }: { share: Share }) {
         />
       </span>
       <span className="num whitespace-nowrap text-right text-muted text-xs">
-        {percent(share.asked)} asked · {percent(share.got)} got
+        {percent(share.asked)} demand · {percent(share.got)} used
         <span className="hidden sm:inline"> · {short(share.waiting)} waiting</span>
       </span>
     </li>
@@ -114,5 +112,5 @@ function Bar({ share, color }: { share: number; color: string }) {
 }
 
 function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
+  return `${Math.round(share * 100)}%`;
 }

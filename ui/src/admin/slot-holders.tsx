@@ -1,4 +1,4 @@
-/** The jobs of all tenants that hold the slots of a queue. */
+/** The running jobs of a queue, across all tenants. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -34,8 +34,8 @@ const COLUMNS: Column<SlotHolder>[] = [
   { title: "Tenant", cell: (row) => row.slug ?? <Id id={row.tenant_id} /> },
   { title: "Key", isWide: true, cell: (row) => row.limit_key ?? "–" },
   { title: "Worker", isWide: true, cell: (row) => <Id id={row.worker_id} /> },
-  { title: "Lease ends", isWide: true, cell: (row) => <Ago at={row.lease_expires_at} /> },
-  { title: "For", align: "right", cell: (row) => <Span from={row.started_at} /> },
+  { title: "Lease expires", isWide: true, cell: (row) => <Ago at={row.lease_expires_at} /> },
+  { title: "Running for", align: "right", cell: (row) => <Span from={row.started_at} /> },
 ];
 
 export function Holders({ queue }: { queue: QueueInfo }) {
@@ -44,12 +44,12 @@ export function Holders({ queue }: { queue: QueueInfo }) {
   const of = queue.max_running === null ? "" : ` of ${queue.max_running}`;
   return (
     <Panel
-      title={`Who holds the slots of ${queue.name}`}
+      title={`Running jobs in ${queue.name}`}
       actions={
         <Link
           to="."
           search={{}}
-          aria-label="Close"
+          aria-label="Close panel"
           className="inline-flex size-7 items-center justify-center rounded-md text-muted hover:bg-hover"
         >
           <X size={14} aria-hidden />
@@ -61,15 +61,15 @@ export function Holders({ queue }: { queue: QueueInfo }) {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : rows.length === 0 ? (
-        <p className="px-4 py-3 text-muted">Nobody: no job of it runs.</p>
+        <p className="px-4 py-3 text-muted">No running jobs.</p>
       ) : (
         <>
           <p className="border-line border-b px-4 py-2 text-muted">
             {rows.length}
-            {of} taken: {byTenant(rows)}.
+            {of} running: {byTenant(rows)}.
           </p>
           <Table
-            label={`Holders of ${queue.name}`}
+            label={`Running jobs in ${queue.name}`}
             columns={COLUMNS}
             rows={rows}
             idOf={(row) => row.job_id}
@@ -88,6 +88,6 @@ function byTenant(rows: SlotHolder[]): string {
   }
   return [...counts]
     .sort(([, one], [, other]) => other - one)
-    .map(([name, count]) => `${count} by ${name}`)
+    .map(([name, count]) => `${count} for ${name}`)
     .join(", ");
 }

@@ -34,7 +34,7 @@ export function sharesOf(tenants: TenantInfo[], used: Usage[], waiting: TenantBa
     const waits = queued.get(id) ?? 0;
     return {
       id,
-      name: id === null ? "all others" : (info?.name ?? info?.slug ?? id),
+      name: id === null ? "all other tenants" : (info?.name ?? info?.slug ?? id),
       slug: info?.slug ?? id,
       asked: ratio(jobs + waits, all),
       got: ratio(jobs, allDone),

@@ -13,7 +13,7 @@ export class Problem extends Error {
   readonly requestId: string | null;
 
   constructor(status: number, body: Partial<ProblemBody>, requestId: string | null) {
-    super(body.detail || body.title || `the server answered ${status}`);
+    super(body.detail || body.title || `The server responded with status ${status}.`);
     this.status = status;
     this.code = body.code ?? "unreachable";
     this.faults = body.errors ?? [];
@@ -105,7 +105,11 @@ async function send(
   if (signal) request.signal = signal;
   const answer = await fetch(url, request).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    throw new Problem(0, { detail: "The server cannot be reached." }, null);
+    throw new Problem(
+      0,
+      { detail: "The server is unreachable. Check your connection, then try again." },
+      null,
+    );
   });
   if (!answer.ok) throw await problemOf(answer);
   return answer;

@@ -29,7 +29,7 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
       cell: (row) => <Name row={row} isChosen={row.definition === definition} />,
     },
     {
-      title: "Ended",
+      title: "Attempts",
       align: "right",
       by: (row) => row.attempts,
       cell: (row) => <Count row={row} isWhole={isWhole} />,
@@ -45,7 +45,7 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
     timeColumn("Run p50", (row) => row.run_p50_ms),
     { ...timeColumn("Run p95", (row) => row.run_p95_ms), isWide: false },
     {
-      title: "Share of time",
+      title: "Share of run time",
       isWide: true,
       by: (row) => row.run_ms,
       cell: (row) => <Share share={all === 0 ? 0 : row.run_ms / all} />,
@@ -57,14 +57,14 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
       actions={
         rows.length > FEW && (
           <Button look="quiet" onClick={() => setLong(!isLong)}>
-            {isLong ? "Fewer" : `All ${rows.length}`}
+            {isLong ? "Show fewer" : `Show all ${rows.length}`}
           </Button>
         )
       }
     >
       {data && rows.length === 0 ? (
         <p className="px-4 py-3 text-muted">
-          Nothing has ended in this time. Attempts are added up within half a minute.
+          No attempts in this period. New attempts appear here within 30 seconds.
         </p>
       ) : (
         <Table
@@ -93,7 +93,9 @@ function Name({ row, isChosen }: { row: Statistic; isChosen: boolean }) {
       })}
       replace
       aria-current={isChosen ? "true" : undefined}
-      title={isChosen ? "Show all in the charts" : "Show in the charts"}
+      title={
+        isChosen ? "Show all definitions in the charts" : "Show only this definition in the charts"
+      }
       className={`block truncate font-medium hover:text-accent ${isChosen ? "text-accent" : ""}`}
     >
       {row.definition}
@@ -119,7 +121,7 @@ function Failed({ row, isWhole }: { row: Statistic; isWhole: boolean }) {
   const failed = failuresOf(row);
   if (failed === 0) return <span className="text-faint">–</span>;
   const text = percent(failed / row.attempts);
-  const title = `${failed} of ${row.attempts}; ${row.died} were the last try`;
+  const title = `${failed} of ${row.attempts} attempts failed, ${row.died} of them permanently`;
   if (isWhole)
     return (
       <span className="text-bad" title={title}>
@@ -151,7 +153,7 @@ function Share({ share }: { share: number }) {
 
 function percent(share: number): string {
   const value = share * 100;
-  return value > 0 && value < 1 ? "< 1 %" : `${Math.round(value)} %`;
+  return value > 0 && value < 1 ? "< 1%" : `${Math.round(value)}%`;
 }
 
 function formatTime(ms: number | null): string {

@@ -1,4 +1,4 @@
-/** Finished jobs and their times over time: of all definitions, or of one. */
+/** Charts of attempts, wait times and run times, for all definitions or one. */
 
 import { useQuery } from "@tanstack/react-query";
 import { statistics, workers } from "@/api/queries";
@@ -31,14 +31,14 @@ export function History({ only }: { only?: string }) {
   );
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4 lg:grid-cols-2">
-      <Panel title={`Ended${of}`} actions={ranges}>
+      <Panel title={`Attempts${of}`} actions={ranges}>
         {isLive && only === undefined ? (
           <Activity />
         ) : (
           <EndedChart range={range} definition={definition} />
         )}
       </Panel>
-      <Panel title={`Time taken${of}`} actions={<TimesPanel />}>
+      <Panel title={`Wait and run times${of}`} actions={<TimesPanel />}>
         <TimesChart range={range} definition={definition} />
       </Panel>
     </div>
@@ -49,12 +49,12 @@ function TimesPanel() {
   const { isRun } = useChartParams();
   return (
     <Choice
-      label="Which time"
+      label="Time"
       name="times"
       active={isRun ? "run" : "wait"}
       choices={[
-        ["wait", "Waiting"],
-        ["run", "Running"],
+        ["wait", "Wait"],
+        ["run", "Run"],
       ]}
     />
   );
@@ -82,7 +82,7 @@ function EndedChart(props: Props) {
   // The bar of failed jobs is drawn in front of the bar of all jobs, so that they look stacked.
   const series: Series[] = [
     {
-      label: "ended well",
+      label: "succeeded",
       tone: "ok",
       values: rows.map((row) => successesOf(row) + failuresOf(row)),
       whole: sum(successesOf),
@@ -92,7 +92,7 @@ function EndedChart(props: Props) {
   ];
   return (
     <Chart
-      label={`Attempts of the last ${props.range.label}`}
+      label={`Attempts in the last ${props.range.label}`}
       kind="bars"
       times={times}
       series={series}
@@ -121,7 +121,7 @@ function TimesChart(props: Props) {
   ];
   return (
     <Chart
-      label={`${isRun ? "Running" : "Waiting"} time in the last ${props.range.label}`}
+      label={`${isRun ? "Run" : "Wait"} times in the last ${props.range.label}`}
       kind="lines"
       times={found.times}
       series={series}

@@ -20,8 +20,8 @@ export function Emit({ name: first = "", data: filled = '{"order": 7}', onClose 
   const fault = faultOf(data);
   return (
     <Confirm
-      title="Send an event"
-      verb="Send"
+      title="Emit event"
+      verb="Emit"
       isReady={name.trim() !== "" && fault === null}
       onClose={onClose}
       act={async () => {
@@ -32,7 +32,9 @@ export function Emit({ name: first = "", data: filled = '{"order": 7}', onClose 
         void navigate({ to: "/events/$id", params: { id: made.id } });
       }}
     >
-      <p className="text-muted">Triggers act on it as on any other: their jobs really run.</p>
+      <p className="text-muted">
+        Event triggers process this event like any other, and their jobs run.
+      </p>
       <Field label="Name" isRequired>
         {(id) => (
           <Input
@@ -43,7 +45,7 @@ export function Emit({ name: first = "", data: filled = '{"order": 7}', onClose 
           />
         )}
       </Field>
-      <Field label="Data" hint={fault ?? "JSON, an object."}>
+      <Field label="Data" hint={fault ?? "A JSON object."}>
         {(id) => (
           <Area id={id} rows={6} value={data} onChange={(event) => setData(event.target.value)} />
         )}

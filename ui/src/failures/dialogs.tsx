@@ -7,6 +7,7 @@ import type { FailureGroup } from "@/api/schema";
 import { short } from "@/jobs/short-count";
 import { Confirm } from "@/parts/confirm";
 import { Area, Field, Input } from "@/parts/form";
+import { plural } from "@/parts/plural";
 
 interface DialogProps {
   group: FailureGroup;
@@ -19,8 +20,8 @@ export function Redrive({ group, onClose, onStarted }: DialogProps) {
   const [rate, setRate] = useState("10");
   return (
     <Confirm
-      title={`Run ${short(group.jobs)} dead jobs again`}
-      verb="Start"
+      title={`Redrive ${deadJobs(group)}`}
+      verb="Start redrive"
       onClose={onClose}
       act={async () => {
         const { id } = await call("post", "/api/v1/failures/{fingerprint}/redrive", {
@@ -34,11 +35,11 @@ export function Redrive({ group, onClose, onStarted }: DialogProps) {
       }}
     >
       <p className="text-muted">
-        The canaries run first. When they end well, all others follow; when one of them dies again,
-        none of the others is touched.
+        Canary jobs are retried first. If all of them succeed, the other jobs follow. If one of them
+        fails permanently again, the other jobs stay dead.
       </p>
       <div className="grid grid-cols-2 gap-4">
-        <Field label="Canaries" hint="Empty: none, all at once.">
+        <Field label="Canary jobs" hint="Leave empty to retry all jobs at once.">
           {(id) => (
             <Input
               id={id}
@@ -50,7 +51,7 @@ export function Redrive({ group, onClose, onStarted }: DialogProps) {
             />
           )}
         </Field>
-        <Field label="Jobs per second" hint="Empty: as fast as it goes.">
+        <Field label="Jobs per second" hint="Leave empty for no rate limit.">
           {(id) => (
             <Input
               id={id}
@@ -71,8 +72,8 @@ export function Discard({ group, onClose, onStarted }: DialogProps) {
   const [reason, setReason] = useState("");
   return (
     <Confirm
-      title={`Discard ${short(group.jobs)} dead jobs`}
-      verb={`Discard ${short(group.jobs)} jobs`}
+      title={`Discard ${deadJobs(group)}`}
+      verb={`Discard ${plural(short(group.jobs), "job")}`}
       isDangerous
       typed={group.jobs > 100 ? String(group.jobs) : undefined}
       onClose={onClose}
@@ -85,9 +86,9 @@ export function Discard({ group, onClose, onStarted }: DialogProps) {
       }}
     >
       <p className="text-muted">
-        They end as canceled and stay in the history. It cannot be undone.
+        Discarded jobs become canceled and stay in the history. This cannot be undone.
       </p>
-      <Field label="Reason" hint="Goes into the audit log.">
+      <Field label="Reason" hint="Recorded in the audit log.">
         {(id) => (
           <Input id={id} value={reason} onChange={(event) => setReason(event.target.value)} />
         )}
@@ -101,7 +102,7 @@ export function Note({ group, onClose }: { group: FailureGroup; onClose: () => v
   const [build, setBuild] = useState(group.resolved_in ?? "");
   return (
     <Confirm
-      title="What is known of it"
+      title="Edit note"
       verb="Save"
       onClose={onClose}
       act={() => saveNote(group, { note: note || null, resolved_in: build || null })}
@@ -113,7 +114,7 @@ export function Note({ group, onClose }: { group: FailureGroup; onClose: () => v
       </Field>
       <Field
         label="Fixed in build"
-        hint="As workers name it. The group stands aside until one dies on it or a later one."
+        hint="Build name as reported by workers. The group is hidden until the error recurs on this build or a later one."
       >
         {(id) => <Input id={id} value={build} onChange={(event) => setBuild(event.target.value)} />}
       </Field>
@@ -130,4 +131,8 @@ export async function saveNote(
     body,
   });
   await client.invalidateQueries({ queryKey: ["failures"] });
+}
+
+function deadJobs(group: FailureGroup): string {
+  return plural(short(group.jobs), "dead job");
 }

@@ -13,6 +13,7 @@ import { Button } from "@/parts/button";
 import { Id } from "@/parts/copy";
 import { Menu } from "@/parts/menu";
 import { Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { Sparkline } from "@/parts/sparkline";
 import { Ago } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
@@ -52,7 +53,7 @@ function GroupHeader({ group, isOpen, onToggle }: GroupProps) {
           <span className="truncate">
             <span className="font-semibold">{error.type ?? "Unknown error"}</span>
             <span className="text-muted"> in {group.definition}</span>
-            <span className="text-faint" title="the versions that died of it">
+            <span className="text-faint" title="Versions that failed with this error">
               @{group.versions.join(", @")}
             </span>
           </span>
@@ -66,7 +67,7 @@ function GroupHeader({ group, isOpen, onToggle }: GroupProps) {
       <span className="hidden shrink-0 self-center md:block">
         <Sparkline
           values={group.hourly}
-          label={`${countRecent(group)} died in the last 24 hours`}
+          label={`${plural(countRecent(group), "dead job")} in the last 24 hours`}
           color="text-bad"
         />
       </span>
@@ -94,9 +95,9 @@ function GroupBadge({ group }: { group: FailureGroup }) {
     return (
       <span
         className="shrink-0 rounded bg-bad-soft px-1.5 font-medium text-bad text-xs"
-        title={`Marked as fixed in build ${group.resolved_in}, and failed again on ${group.build}.`}
+        title={`Marked as fixed in build ${group.resolved_in}, but recurred in build ${group.build}.`}
       >
-        Back
+        Recurred
       </span>
     );
   }
@@ -104,7 +105,7 @@ function GroupBadge({ group }: { group: FailureGroup }) {
   return (
     <span
       className="shrink-0 rounded bg-accent-soft px-1.5 font-medium text-accent text-xs"
-      title="The first of those that are dead died within the last day."
+      title="First seen in the last 24 hours."
     >
       New
     </span>
@@ -131,7 +132,7 @@ function Body({ group }: { group: FailureGroup }) {
     const until = hours > 0 ? new Date(Date.now() + hours * 3_600_000).toISOString() : null;
     try {
       await saveNote(group, { snoozed_until: until });
-      toast(until ? "Silent until then." : "No longer snoozed.");
+      toast(until ? "Group snoozed." : "Snooze ended.");
     } catch (caught) {
       toastError(caught);
     }
@@ -143,10 +144,10 @@ function Body({ group }: { group: FailureGroup }) {
         {canAct && (
           <>
             <Button look="primary" icon={RotateCcw} onClick={() => setOpen("redrive")}>
-              Run again…
+              Redrive…
             </Button>
             <Button icon={Pencil} onClick={() => setOpen("note")}>
-              {group.note ? "Edit the note" : "Note"}
+              {group.note ? "Edit note" : "Add note"}
             </Button>
             <Menu
               label="Snooze"
@@ -156,10 +157,12 @@ function Body({ group }: { group: FailureGroup }) {
                 </Button>
               )}
               items={[
-                { label: "For an hour", act: () => void snooze(1) },
-                { label: "For a day", act: () => void snooze(24) },
-                { label: "For a week", act: () => void snooze(168) },
-                ...(group.snoozed_until ? [{ label: "No longer", act: () => void snooze(0) }] : []),
+                { label: "For 1 hour", act: () => void snooze(1) },
+                { label: "For 1 day", act: () => void snooze(24) },
+                { label: "For 1 week", act: () => void snooze(168) },
+                ...(group.snoozed_until
+                  ? [{ label: "End snooze", act: () => void snooze(0) }]
+                  : []),
               ]}
             />
             <Button look="danger" icon={Trash2} onClick={() => setOpen("discard")}>
@@ -173,14 +176,14 @@ function Body({ group }: { group: FailureGroup }) {
             params={{ id: group.sample_job_id }}
             className="text-accent hover:underline"
           >
-            Newest: <Id id={group.sample_job_id} />
+            Newest job: <Id id={group.sample_job_id} />
           </Link>
           <Link
             to="/jobs"
             search={{ state: "dead", fingerprint: group.fingerprint }}
             className="text-accent hover:underline"
           >
-            All of them
+            All jobs
           </Link>
         </span>
       </div>
@@ -198,16 +201,16 @@ function Body({ group }: { group: FailureGroup }) {
       {group.resolved_in && (
         <p className={group.is_back ? "text-bad" : "text-muted"}>
           Fixed in build {group.resolved_in}
-          {group.is_back ? `, but died again on build ${group.build}.` : "."}
+          {group.is_back ? `, but recurred in build ${group.build}.` : "."}
         </p>
       )}
       {group.snoozed_until && (
         <p className="text-muted">
-          Snoozed; comes back <Ago at={group.snoozed_until} />.
+          Snoozed; reappears <Ago at={group.snoozed_until} />.
         </p>
       )}
       <pre
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
         tabIndex={0}
         className="max-h-72 overflow-auto rounded-md border border-line bg-surface p-3 font-mono text-xs leading-5"
       >

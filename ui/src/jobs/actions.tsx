@@ -34,9 +34,9 @@ export function useJobActions(
   async function retry() {
     try {
       const again = await call("post", "/api/v1/jobs/{job_id}/retry", { path: { job_id: job.id } });
-      if (again.id === job.id) done("It runs again.");
+      if (again.id === job.id) done("Job queued again.");
       else {
-        done("A new job was made of it.");
+        done("New job created.");
         void navigate({ to: "/jobs/$id", params: { id: again.id } });
       }
     } catch (error) {
@@ -53,18 +53,23 @@ export function useJobActions(
       act: () => void navigate({ to: "/jobs/$id", params: { id: job.id } }),
     },
     {
-      label: "Attempts",
+      label: "View attempts",
       icon: FileText,
       act: () => void navigate({ to: "/jobs/$id", params: { id: job.id }, hash: "attempts" }),
     },
-    { label: "Copy id", icon: Copy, act: () => void copy(job.id).then(() => toast("Copied.")) },
+    { label: "Copy ID", icon: Copy, act: () => void copy(job.id).then(() => toast("Copied.")) },
   ];
   if (canRetry) {
     items.push({ label: "Retry", icon: RotateCcw, act: () => void retry() });
     items.push({ label: "Retry with another payload…", icon: Pencil, act: () => setOpen("edit") });
   }
   if (canCancel)
-    items.push({ label: "Cancel…", icon: Ban, act: () => setOpen("cancel"), isDangerous: true });
+    items.push({
+      label: job.state === "dead" ? "Discard…" : "Cancel…",
+      icon: Ban,
+      act: () => setOpen("cancel"),
+      isDangerous: true,
+    });
 
   let dialog: ReactNode = null;
   if (open === "cancel")
@@ -93,10 +98,12 @@ function CancelDialog({
 }) {
   const [reason, setReason] = useState("");
   const isRunning = job.state === "running";
+  const verb = job.state === "dead" ? "Discard" : "Cancel";
   return (
     <Confirm
-      title="Cancel this job?"
-      verb="Cancel the job"
+      title={`${verb} this job?`}
+      verb={`${verb} job`}
+      dismiss="Keep job"
       isDangerous
       onClose={onClose}
       act={async () => {
@@ -104,15 +111,15 @@ function CancelDialog({
           path: { job_id: job.id },
           body: { reason: reason || null },
         });
-        onDone(answer.state === "canceled" ? "Canceled." : "Its worker was asked to stop it.");
+        onDone(answer.state === "canceled" ? "Job canceled." : "Stopping the job…");
       }}
     >
       <p className="text-muted">
         {isRunning
-          ? "It is asked to stop, and killed when it does not within its grace period."
-          : "It will not run. To run it after all, retry it: that makes a new job."}
+          ? "The worker asks the job to stop, and kills it if it still runs after its grace period."
+          : "The job will not run again. It stays in the history; a retry creates a new job."}
       </p>
-      <Field label="Reason" hint="Shown in its timeline and in the audit log.">
+      <Field label="Reason" hint="Shown in the job's timeline and in the audit log.">
         {(id) => (
           <Input id={id} value={reason} onChange={(event) => setReason(event.target.value)} />
         )}

@@ -17,7 +17,7 @@ export function Attempts({ history }: { history: JobHistory }) {
   return (
     <Panel title={<span id="attempts">Attempts</span>}>
       {attempts.length === 0 ? (
-        <p className="px-4 py-3 text-muted">None yet: no worker has taken it.</p>
+        <p className="px-4 py-3 text-muted">No attempts yet: no worker has claimed this job.</p>
       ) : (
         <ol>
           {attempts.map((attempt, index) => (
@@ -78,12 +78,12 @@ function AttemptItem({ attempt, earlier, isFirst }: OneProps) {
             </span>
           )}
           {attempt.peak_memory_bytes !== null && (
-            <span className="num" title="peak memory">
+            <span className="num" title="Peak memory">
               {Math.round(attempt.peak_memory_bytes / 1_048_576)} MiB
             </span>
           )}
           {attempt.exit_code !== null && <span className="num">exit {attempt.exit_code}</span>}
-          <span title={`worker ${attempt.worker_id}${attempt.pid ? `, pid ${attempt.pid}` : ""}`}>
+          <span title={`Worker ${attempt.worker_id}${attempt.pid ? `, PID ${attempt.pid}` : ""}`}>
             <Id id={attempt.worker_id} />
           </span>
           <Ago at={attempt.started_at} />
@@ -106,7 +106,7 @@ function Details({ attempt, earlier }: { attempt: Attempt; earlier: Attempt | un
         </p>
       )}
       {attempt.error !== null && earlier && <ErrorComparison attempt={attempt} earlier={earlier} />}
-      {trace && <Tail title="Stack" text={trace} />}
+      {trace && <Tail title="Stack trace" text={trace} />}
       {!trace && Object.keys(rest).length > 0 && <Tail title="Error" text={print(rest)} />}
       {attempt.stderr_tail && <Tail title="stderr" text={attempt.stderr_tail} />}
       {attempt.stdout_tail && <Tail title="stdout" text={attempt.stdout_tail} />}
@@ -134,19 +134,19 @@ function ErrorComparison({ attempt, earlier }: { attempt: Attempt; earlier: Atte
   const [isShown, setShown] = useState(false);
   const [before, after] = [textOf(earlier), textOf(attempt)];
   if (before === after) {
-    return <p className="text-muted">The same as in try {earlier.attempt}.</p>;
+    return <p className="text-muted">Same error as in attempt {earlier.attempt}.</p>;
   }
   return (
     <div>
       <Button onClick={() => setShown(!isShown)} aria-expanded={isShown}>
-        What changed since try {earlier.attempt}
+        Compare with attempt {earlier.attempt}
       </Button>
       {isShown && (
         <pre
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
           tabIndex={0}
           role="region"
-          aria-label="What changed"
+          aria-label="Differences"
           className="mt-2 max-h-80 overflow-auto rounded-md bg-raised py-2 font-mono text-xs leading-5"
         >
           {difference(before, after).map((line, index) => (
@@ -165,7 +165,7 @@ function Tail({ title, text }: { title: string; text: string }) {
     <div className="relative">
       <h3 className="mb-1 text-faint text-xs">{title}</h3>
       <pre
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
         tabIndex={0}
         className="max-h-80 overflow-auto rounded-md bg-raised p-3 font-mono text-xs leading-5"
       >

@@ -11,6 +11,7 @@ import { Bar } from "@/parts/bar";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Field, Input } from "@/parts/form";
+import { plural } from "@/parts/plural";
 import { toast } from "@/parts/toasts";
 
 const AT_ONCE = 6;
@@ -29,13 +30,15 @@ export function BulkBar({ selected, filter, isAll, onAll, onClear, onDone }: Pro
   const [kind, setKind] = useState<"cancel" | "retry" | null>(null);
   return (
     <section
-      aria-label="Chosen jobs"
+      aria-label="Selected jobs"
       className="sticky bottom-4 z-20 mx-auto flex flex-wrap items-center gap-2 rounded-xl border border-strong bg-surface px-3 py-2 shadow-float"
     >
-      <span className="font-medium">{isAll ? "All that match" : `${selected.size} chosen`}</span>
+      <span className="font-medium">
+        {isAll ? "All matching jobs" : `${selected.size} selected`}
+      </span>
       {!isAll && (
         <Button look="quiet" icon={ListChecks} onClick={() => onAll(true)}>
-          Choose all that match
+          Select all matching jobs
         </Button>
       )}
       <Button icon={RotateCcw} onClick={() => setKind("retry")}>
@@ -44,7 +47,7 @@ export function BulkBar({ selected, filter, isAll, onAll, onClear, onDone }: Pro
       <Button look="danger" icon={Ban} onClick={() => setKind("cancel")}>
         Cancel…
       </Button>
-      <Button look="quiet" icon={X} label="Clear the choice" onClick={onClear} />
+      <Button look="quiet" icon={X} label="Clear selection" onClick={onClear} />
       {kind !== null && isAll && (
         <MatchingDialog kind={kind} filter={filter} onClose={() => setKind(null)} onDone={onDone} />
       )}
@@ -83,12 +86,16 @@ function MatchingDialog({
   });
   const jobs = count.data?.jobs;
   const verb = kind === "cancel" ? "Cancel" : "Retry";
+  const formatted = formatFilter(filter);
   const shown =
-    jobs === undefined ? "…" : jobs >= 100_000 ? "100,000 or more" : jobs.toLocaleString("en");
+    jobs === undefined
+      ? "… jobs"
+      : plural(jobs >= 100_000 ? "100,000 or more" : jobs.toLocaleString("en"), "job");
   return (
     <Confirm
-      title={`${verb} all that match`}
-      verb={`${verb} ${shown} jobs`}
+      title={`${verb} all matching jobs`}
+      verb={`${verb} ${shown}`}
+      dismiss={kind === "cancel" ? "Keep jobs" : undefined}
       isDangerous={kind === "cancel"}
       isReady={jobs !== undefined && jobs > 0}
       typed={jobs !== undefined && jobs > TYPED_ABOVE ? String(jobs) : undefined}
@@ -102,12 +109,16 @@ function MatchingDialog({
       }}
     >
       <p>
-        Of{" "}
-        <code className="rounded bg-raised px-1 font-mono text-xs">
-          {formatFilter(filter) || "all jobs"}
-        </code>{" "}
-        <strong className="num">{shown}</strong> can be {kind === "cancel" ? "canceled" : "retried"}
-        . It is done in the background; you can stop it under Operations.
+        <strong className="num">{shown}</strong>{" "}
+        {formatted !== "" && (
+          <>
+            that match <code className="rounded bg-raised px-1 font-mono text-xs">
+              {formatted}
+            </code>{" "}
+          </>
+        )}
+        can be {kind === "cancel" ? "canceled" : "retried"}. The operation runs in the background;
+        you can stop it on the Operations page.
       </p>
       <Field label="Reason">
         {(id) => (
@@ -129,11 +140,13 @@ function SelectedJobsDialog({
   onClose: () => void;
   onDone: () => void;
 }) {
-  const verb = kind === "cancel" ? "Cancel" : "Retry";
+  const [verb, past] = kind === "cancel" ? ["Cancel", "canceled"] : ["Retry", "retried"];
+  const title = `${verb} ${plural(ids.length, "job")}`;
   return (
     <Confirm
-      title={`${verb} ${ids.length} jobs`}
-      verb={`${verb} ${ids.length} jobs`}
+      title={title}
+      verb={title}
+      dismiss={kind === "cancel" ? (ids.length === 1 ? "Keep job" : "Keep jobs") : undefined}
       isDangerous={kind === "cancel"}
       typed={ids.length > TYPED_ABOVE ? String(ids.length) : undefined}
       onClose={onClose}
@@ -143,13 +156,13 @@ function SelectedJobsDialog({
             ? call("post", "/api/v1/jobs/{job_id}/cancel", { path: { job_id: id } })
             : call("post", "/api/v1/jobs/{job_id}/retry", { path: { job_id: id } }),
         );
-        toast(`${done} done${refused ? `, ${refused} were in no state for it` : ""}.`);
+        toast(`${done} ${past}${refused ? `, ${refused} could not be ${past}` : ""}.`);
         onDone();
       }}
     >
       <p className="text-muted">
         {kind === "cancel"
-          ? "Those that wait will not run; those that run are asked to stop. Jobs that have ended stay as they are."
+          ? "Waiting jobs will not run, running jobs are asked to stop, and dead jobs are discarded. Other finished jobs are unchanged."
           : "Dead jobs are queued again. Other finished jobs are enqueued as new jobs. Jobs that have not finished are unchanged."}
       </p>
     </Confirm>
@@ -200,19 +213,21 @@ export function OperationProgress({ id, onOver }: { id: string; onOver?: () => v
   );
 }
 
-const VERBS: Record<OperationKind, [string, string]> = {
-  cancel: ["Canceling", "Canceled"],
-  retry: ["Retrying", "Retried"],
-  redrive: ["Running again", "Run again"],
-  discard: ["Discarding", "Discarded"],
-  erase: ["Erasing", "Erased"],
+const KINDS: Record<OperationKind, string> = {
+  cancel: "Cancel jobs",
+  retry: "Retry jobs",
+  redrive: "Redrive",
+  discard: "Discard jobs",
+  erase: "Erase tenant",
 };
 
-export function operationWords(data: { kind: OperationKind; state: string }): string {
-  const [now, past] = VERBS[data.kind];
-  if (data.state === "waiting")
-    return data.kind === "erase" ? "Waiting to erase more" : "Waiting for the canary";
-  if (data.state === "failed") return data.kind === "redrive" ? "Stopped by its canary" : "Failed";
-  if (data.state === "canceled") return "Stopped";
-  return data.state === "done" ? past : now;
+export function operationWords({ kind, state }: { kind: OperationKind; state: string }): string {
+  return `${KINDS[kind]}: ${progressWords(kind, state)}`;
+}
+
+function progressWords(kind: OperationKind, state: string): string {
+  if (state === "waiting") return kind === "redrive" ? "waiting for its canary jobs" : "waiting";
+  if (state === "failed") return kind === "redrive" ? "stopped by its canary jobs" : "failed";
+  if (state === "canceled") return "stopped";
+  return state === "done" ? "done" : "running";
 }

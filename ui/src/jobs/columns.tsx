@@ -20,7 +20,7 @@ const NONE = <span className="text-faint">–</span>;
 export const COLUMNS: JobColumn[] = [
   { name: "state", title: "State", width: "92px", cell: (job) => <State name={job.state} /> },
   { name: "job", title: "Job", width: "minmax(150px, 1fr)", cell: (job) => <Title job={job} /> },
-  { name: "id", title: "Id", width: "60px", cell: (job) => <IdEnd id={job.id} /> },
+  { name: "id", title: "ID", width: "60px", cell: (job) => <IdEnd id={job.id} /> },
   {
     name: "queue",
     title: "Queue",
@@ -35,10 +35,10 @@ export const COLUMNS: JobColumn[] = [
   },
   {
     name: "attempt",
-    title: "Try",
-    width: "34px",
+    title: "Attempt",
+    width: "56px",
     cell: (job) => (
-      <span className="num" title={`attempt ${job.attempt} of ${job.max_attempts}`}>
+      <span className="num" title={`Attempt ${job.attempt} of ${job.max_attempts}`}>
         {job.attempt}/{job.max_attempts}
       </span>
     ),

@@ -1,11 +1,11 @@
-/** Compares two texts line by line. */
+/** Compares two strings line by line. */
 
 export interface DiffLine {
   kind: "same" | "gone" | "new";
   text: string;
 }
 
-// lines; longer texts are truncated, because the table has a cell for each pair of lines
+// lines; longer strings are truncated, because the table has a cell for each pair of lines
 const MOST = 400;
 
 export function difference(before: string, after: string): DiffLine[] {

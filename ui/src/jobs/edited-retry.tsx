@@ -29,8 +29,8 @@ export function EditedRetry({
   const isMasked = text.includes('"[redacted]"');
   return (
     <Confirm
-      title={`Run ${definition} with another payload`}
-      verb="Make the new job"
+      title={`Retry ${definition} with another payload`}
+      verb="Create job"
       isReady={data !== undefined && fault === null && !isMasked}
       onClose={onClose}
       act={async () => {
@@ -39,7 +39,7 @@ export function EditedRetry({
           path: { job_id: id },
           text: `{"payload": ${text}}`,
         });
-        toast("A new job was made.");
+        toast("New job created.");
         void navigate({ to: "/jobs/$id", params: { id: again.id } });
       }}
     >
@@ -48,7 +48,7 @@ export function EditedRetry({
       ) : (
         <Field
           label="Payload"
-          hint={fault ?? "Checked against the definition's parameters before anything is made."}
+          hint={fault ?? "Checked against the definition's parameters before the job is created."}
         >
           {(field) => (
             <Area
@@ -63,8 +63,7 @@ export function EditedRetry({
       )}
       {isMasked && (
         <p className="text-warn">
-          Secrets are masked as <code className="font-mono">[redacted]</code>: put the values in
-          their place.
+          Secrets are masked as <code className="font-mono">[redacted]</code>: enter the values.
         </p>
       )}
     </Confirm>
@@ -76,7 +75,7 @@ export function faultOf(text: string): string | null {
     const value: unknown = JSON.parse(text);
     return value !== null && typeof value === "object" && !Array.isArray(value)
       ? null
-      : "A payload is an object.";
+      : "Must be a JSON object.";
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

@@ -39,8 +39,9 @@ function describeEvent({ kind, data }: JobEvent): string {
     return data == null ? "" : printShort(data);
   const given = data as Record<string, unknown>;
   if (kind === "attempt_started")
-    return `try ${given.attempt} on ${idEnd(String(given.worker_id))}`;
-  if (kind === "attempt_ended") return `try ${given.attempt}, ${given.outcome}`;
+    return `attempt ${given.attempt} on ${idEnd(String(given.worker_id))}`;
+  if (kind === "attempt_ended")
+    return `attempt ${given.attempt}, ${String(given.outcome).replaceAll("_", " ")}`;
   if (kind === "step") return `${formatValue(given.name)}${given.timed_out ? ", timed out" : ""}`;
   return Object.entries(given)
     .filter(([, value]) => value !== null)

@@ -59,7 +59,7 @@ export function FilterBox({
         aria-activedescendant={at >= 0 ? `${listId}-${at}` : undefined}
         autoComplete="off"
         spellCheck={false}
-        placeholder="state:dead def:send_welcome queue:mail tag:… after:1h, or a job's id"
+        placeholder="state:dead def:send_welcome queue:mail tag:… after:1h, or a job ID"
         value={text}
         onFocus={() => setOpen(true)}
         onBlur={() => {
@@ -95,7 +95,7 @@ export function FilterBox({
         <Button
           look="quiet"
           icon={X}
-          label="Clear the filter"
+          label="Clear filter"
           className="absolute top-1 right-1"
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => {
@@ -106,7 +106,8 @@ export function FilterBox({
       )}
       {unknown.length > 0 && !isOpen && (
         <p className="mt-1 text-warn text-xs">
-          Not understood: <code className="font-mono">{unknown.join(" ")}</code>
+          {unknown.length === 1 ? "Unknown filter" : "Unknown filters"}:{" "}
+          <code className="font-mono">{unknown.join(" ")}</code>
         </p>
       )}
       <div

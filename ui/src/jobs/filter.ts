@@ -50,7 +50,7 @@ export function formatFilter(filter: JobFilter): string {
     .join(" ");
 }
 
-/** Return the filter of a text, and the words that are not recognized. */
+/** Return the filter that the text describes, and the words that are not recognized. */
 export function parseFilter(text: string): { filter: JobFilter; unknown: string[] } {
   const filter: JobFilter = {};
   const unknown: string[] = [];

@@ -24,7 +24,7 @@ export function LimitDialog({ title, limits, save, onClose }: Props) {
   return (
     <Confirm
       title={title}
-      verb="Set"
+      verb="Save"
       onClose={onClose}
       act={() =>
         save({
@@ -35,9 +35,9 @@ export function LimitDialog({ title, limits, save, onClose }: Props) {
       }
     >
       <p className="text-muted">
-        Exact at every instant, on all workers together. Empty takes a limit away.
+        Limits apply to all workers together. Leave a field empty to remove its limit.
       </p>
-      <Field label="At once" hint={now(limits.max_running)}>
+      <Field label="Maximum running jobs" hint={now(limits.max_running)}>
         {(id) => (
           <Input
             id={id}
@@ -49,7 +49,7 @@ export function LimitDialog({ title, limits, save, onClose }: Props) {
         )}
       </Field>
       <div className="grid grid-cols-2 gap-4">
-        <Field label="Starts" hint={now(limits.rate_limit)}>
+        <Field label="Starts per period" hint={now(limits.rate_limit)}>
           {(id) => (
             <Input
               id={id}
@@ -60,7 +60,7 @@ export function LimitDialog({ title, limits, save, onClose }: Props) {
             />
           )}
         </Field>
-        <Field label="Period in seconds">
+        <Field label="Period (seconds)">
           {(id) => (
             <Input
               id={id}
@@ -87,5 +87,5 @@ function number(value: string): number | null {
 }
 
 function now(value: number | null | undefined): string {
-  return value == null ? "Now: no limit." : `Now: ${value}.`;
+  return value == null ? "Current limit: none." : `Current limit: ${value}.`;
 }

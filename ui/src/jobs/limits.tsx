@@ -12,7 +12,7 @@ interface Limited {
   max_pending?: number | null;
 }
 
-/** For tables, where missing limits are dimmed. */
+/** For tables: missing limits are dimmed. */
 export function Limits({ row }: { row: Limited }) {
   const words = limitsOf(row);
   return <span className={words === NONE ? "text-faint" : ""}>{words}</span>;
@@ -20,8 +20,8 @@ export function Limits({ row }: { row: Limited }) {
 
 export function limitsOf(row: Limited): string {
   const parts: string[] = [];
-  if (row.max_running != null) parts.push(`${row.max_running} at once`);
-  if (row.max_running_per_key != null) parts.push(`${row.max_running_per_key} at once per key`);
+  if (row.max_running != null) parts.push(`${row.max_running} running`);
+  if (row.max_running_per_key != null) parts.push(`${row.max_running_per_key} running per key`);
   if (row.rate_limit != null) parts.push(`${row.rate_limit} ${period(row.rate_period_s)}`);
   if (row.rate_limit_per_key != null)
     parts.push(`${row.rate_limit_per_key} ${period(row.rate_period_per_key_s)} per key`);
@@ -33,5 +33,5 @@ function period(seconds: number | null | undefined): string {
   if (seconds == null || seconds === 1) return "per second";
   if (seconds === 60) return "per minute";
   if (seconds === 3600) return "per hour";
-  return `in ${seconds} s`;
+  return `per ${seconds} s`;
 }

@@ -54,7 +54,7 @@ export function Log({ job }: { job: Job }) {
       actions={
         <>
           <Select
-            aria-label="Least level"
+            aria-label="Minimum level"
             className="!h-7 !w-auto !border-transparent text-muted"
             value={level}
             onChange={(event) => {
@@ -69,14 +69,14 @@ export function Log({ job }: { job: Job }) {
           >
             {LEVELS.map((each) => (
               <option key={each} value={each}>
-                {each === "error" ? each : `${each} and up`}
+                {each === "error" ? each : `${each} and above`}
               </option>
             ))}
           </Select>
           <Button
             look="quiet"
             icon={Download}
-            label="Download the log"
+            label="Download log"
             disabled={lines.length === 0}
             onClick={() => save(job.id, lines)}
           />
@@ -86,15 +86,15 @@ export function Log({ job }: { job: Job }) {
       {shown.length === 0 ? (
         <p className="px-4 py-3 text-muted">
           {lines.length > 0
-            ? "Nothing of that level."
-            : "Nothing written. ctx.log and ctx.progress write here."}
+            ? "No log lines at this level."
+            : "No log lines. Jobs write them with ctx.log and ctx.progress."}
         </p>
       ) : (
         <div
           ref={box}
           role="log"
           aria-label="Log"
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
           tabIndex={0}
           onScroll={(event) => {
             const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;

@@ -11,11 +11,11 @@ export function Relatives({ history }: { history: JobHistory }) {
   const { parents = [], children = [], workflow } = history;
   if (parents.length === 0 && children.length === 0 && !workflow) return null;
   return (
-    <Panel title="Belongs to">
+    <Panel title="Related jobs">
       <div className="flex flex-col gap-3 px-4 py-3">
         {workflow && <Membership workflow={workflow} />}
-        <List title="After" jobs={parents} />
-        <List title="Before" jobs={children} />
+        <List title="Runs after" jobs={parents} />
+        <List title="Runs before" jobs={children} />
       </div>
     </Panel>
   );
@@ -50,7 +50,7 @@ function List({ title, jobs }: { title: string; jobs: Relative[] }) {
           <li key={each.job_id} className="flex h-7 items-center gap-2">
             <State name={each.state} isQuiet />
             {each.definition === null ? (
-              <span className="text-faint">past retention</span>
+              <span className="text-faint">deleted by retention</span>
             ) : (
               <Link
                 to="/jobs/$id"

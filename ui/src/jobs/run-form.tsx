@@ -40,7 +40,7 @@ export function RunForm({ info }: { info: DefinitionInfo }) {
     ];
     try {
       const made = await call("post", "/api/v1/jobs", { text: `{${options.join(", ")}}` });
-      toast("Made.");
+      toast("Job created.");
       void navigate({ to: "/jobs/$id", params: { id: made.id } });
     } catch (caught) {
       setError(caught);
@@ -50,13 +50,13 @@ export function RunForm({ info }: { info: DefinitionInfo }) {
 
   return (
     <Panel
-      title="Run it"
+      title="Run job"
       actions={
         <Button
           look="quiet"
           onClick={() => setRaw(raw === null ? text : hasFields || info.parameters ? null : raw)}
         >
-          {raw === null ? "As JSON" : "As a form"}
+          {raw === null ? "Edit as JSON" : "Edit as form"}
         </Button>
       }
     >
@@ -71,7 +71,7 @@ export function RunForm({ info }: { info: DefinitionInfo }) {
           hasFields ? (
             <Fields schema={schema} values={values} onChange={setValues} />
           ) : (
-            <p className="text-muted">It takes no parameters.</p>
+            <p className="text-muted">This definition has no parameters.</p>
           )
         ) : (
           <Field label="Payload" hint={fault}>
@@ -86,17 +86,17 @@ export function RunForm({ info }: { info: DefinitionInfo }) {
           </Field>
         )}
         <div className="grid grid-cols-2 gap-4">
-          <Field label="When">
+          <Field label="Start">
             {(id) => (
               <Select id={id} value={delay} onChange={(event) => setDelay(event.target.value)}>
                 <option value="">Now</option>
-                <option value="60">In a minute</option>
-                <option value="3600">In an hour</option>
-                <option value="86400">In a day</option>
+                <option value="60">In 1 minute</option>
+                <option value="3600">In 1 hour</option>
+                <option value="86400">In 1 day</option>
               </Select>
             )}
           </Field>
-          <Field label="Priority" hint="Higher runs first.">
+          <Field label="Priority" hint="Jobs with a higher priority run first.">
             {(id) => (
               <Input
                 id={id}

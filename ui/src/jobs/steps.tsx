@@ -48,7 +48,7 @@ function Step({ step }: { step: StoredStep }) {
       {step.kind !== "step" && <span className="text-muted">{step.kind.replaceAll("_", " ")}</span>}
       {step.state === "waiting" && step.until && (
         <span className="text-plan">
-          ends <Ago at={step.until} />
+          wait ends <Ago at={step.until} />
         </span>
       )}
       {step.match && Object.keys(step.match).length > 0 && (

@@ -88,7 +88,7 @@ export function JobTable({ list, selected, onSelect, canSelect }: Props) {
   }, []);
   const changed = useCallback(() => void latest.current.refresh(), []);
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: while the pointer is here, rows stay where they are
+    // biome-ignore lint/a11y/noStaticElementInteractions: rows keep their position while the pointer is over the list
     <div
       ref={box}
       onMouseEnter={() => list.hold(true)}
@@ -122,7 +122,7 @@ export function JobTable({ list, selected, onSelect, canSelect }: Props) {
               <span role="columnheader">
                 <input
                   type="checkbox"
-                  aria-label="Select all that are loaded"
+                  aria-label="Select all loaded jobs"
                   className="block size-3.5 accent-accent"
                   checked={selected.size > 0 && selected.size === rows.length}
                   onChange={(event) =>
@@ -201,7 +201,7 @@ const Row = memo(function Row({
       ? "bg-accent-soft"
       : "";
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: j, k and Enter are the keyboard's way, and the link
+    // biome-ignore lint/a11y/useKeyWithClickEvents: keyboard users have j, k, Enter and the link
     <div
       role="row"
       tabIndex={-1}
@@ -305,7 +305,7 @@ function Compact({ job }: { job: JobListing }) {
       <span className="flex min-w-0 items-center gap-2 text-xs">
         <State name={job.state} />
         <span className="truncate text-muted">
-          {error || `${job.queue} · try ${job.attempt}/${job.max_attempts}`}
+          {error || `${job.queue} · attempt ${job.attempt}/${job.max_attempts}`}
         </span>
       </span>
     </span>

@@ -91,11 +91,11 @@ function Expected({ job, share, now }: { job: Job; share: number; now: number })
   const most = usual?.run_p95_ms ?? null;
   const left = share > 0 ? ran / share - ran : half !== null && half > ran ? half - ran : null;
   const words = [
-    left === null ? null : `About ${duration(left)} to go.`,
+    left === null ? null : `About ${duration(left)} left.`,
     half === null || most === null
       ? null
-      : `Half of its kind end within ${duration(half)}, nearly all within ${duration(most)}.`,
-    left === null && most !== null && ran > most ? "This one takes longer." : null,
+      : `Typical run time: ${duration(half)} (p50), ${duration(most)} (p95).`,
+    left === null && most !== null && ran > most ? "This job is taking longer." : null,
   ].filter((each) => each !== null);
   if (words.length === 0) return null;
   return <p className="num mt-2 text-muted text-xs">{words.join(" ")}</p>;
@@ -123,13 +123,13 @@ function piecesOf({ job, attempts }: JobHistory, now: number): Piece[] {
   };
   attempts.forEach((attempt, index) => {
     if (attempt.queued_at && time(attempt.queued_at) > at) {
-      add(index === 0 ? "scheduled" : "backing off", time(attempt.queued_at), WAIT);
+      add(delayBefore(attempts, index), time(attempt.queued_at), WAIT);
     }
-    add("waited", time(attempt.started_at), WAIT);
+    add("queued", time(attempt.started_at), WAIT);
     const outcome = attempt.outcome;
     const label = outcome
-      ? `try ${attempt.attempt} ${LOOKS[outcome]?.label.toLowerCase() ?? outcome}`
-      : `try ${attempt.attempt} running`;
+      ? `attempt ${attempt.attempt} ${LOOKS[outcome]?.label.toLowerCase() ?? outcome}`
+      : `attempt ${attempt.attempt} running`;
     add(
       label,
       attempt.ended_at ? time(attempt.ended_at) : now,
@@ -141,6 +141,12 @@ function piecesOf({ job, attempts }: JobHistory, now: number): Piece[] {
     add(job.state === "scheduled" ? "scheduled" : job.state, now, WAIT);
   if (isOver && attempts.length === 0) add("waited", time(job.finished_at ?? job.created_at), WAIT);
   return pieces;
+}
+
+/** The name of the delay before an attempt, by the outcome of the previous one. */
+function delayBefore(attempts: JobHistory["attempts"], index: number): string {
+  if (index === 0) return "scheduled";
+  return attempts[index - 1]?.outcome === "snoozed" ? "snoozed" : "backoff";
 }
 
 function time(at: string): number {

@@ -46,7 +46,7 @@ export function Views({ filter }: { filter: JobFilter }) {
           })),
           current
             ? {
-                label: `Forget ${current.name}`,
+                label: `Delete ${current.name}`,
                 icon: Trash2,
                 act: () => saveViews(kept.filter((each) => each !== current)),
               }
@@ -77,7 +77,7 @@ function NameDialog({
 }) {
   const [name, setName] = useState("");
   return (
-    <Dialog title="Save this view" onClose={onClose} width="max-w-sm">
+    <Dialog title="Save view" onClose={onClose} width="max-w-sm">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -90,15 +90,15 @@ function NameDialog({
           label="Name"
           hint={
             <>
-              Leads to <code className="font-mono">{formatFilter(filter) || "all jobs"}</code>. This
-              browser keeps it; to share a view, copy its link.
+              Shows <code className="font-mono">{formatFilter(filter) || "all jobs"}</code>. This
+              browser stores the view. To share a view, copy its link.
             </>
           }
         >
           {(id) => <Input id={id} value={name} onChange={(event) => setName(event.target.value)} />}
         </Field>
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Not now</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" disabled={name.trim() === ""}>
             Save
           </Button>

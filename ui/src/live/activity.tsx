@@ -45,13 +45,13 @@ export function Activity() {
       <div
         className="flex h-16 items-end gap-px"
         role="img"
-        aria-label={`${ok} ended well and ${bad} failed in five minutes`}
+        aria-label={`${ok} succeeded and ${bad} failed in the last 5 minutes`}
       >
         {shown.map((step) => (
           <div
             key={step.at}
             className="flex h-full flex-1 flex-col justify-end"
-            title={`${step.ok} well, ${step.bad} failed`}
+            title={`${step.ok} succeeded, ${step.bad} failed`}
           >
             <div
               className="rounded-t-[1px] bg-bad"
@@ -68,7 +68,7 @@ export function Activity() {
         <span>5 min ago</span>
         <span className="num flex gap-4">
           <span className="flex items-center gap-1.5">
-            <span className="size-2 rounded-sm bg-ok" aria-hidden /> {ok} ended well
+            <span className="size-2 rounded-sm bg-ok" aria-hidden /> {ok} succeeded
           </span>
           <span className="flex items-center gap-1.5">
             <span className="size-2 rounded-sm bg-bad" aria-hidden /> {bad} failed

@@ -20,18 +20,18 @@ export function FirstSteps({ lines }: { lines: SummaryLine[] }) {
   const all = [...lines, ...week.data.items];
   const named = tenant === null ? "" : ` --tenant ${tenant}`;
   const steps: [boolean, string, string | null][] = [
-    [known.data.items.length > 0, "A worker runs your app", "jobforge worker app.py"],
+    [known.data.items.length > 0, "Start a worker for your app", "jobforge worker app.py"],
     [
       all.length > 0,
-      "A job is made",
+      "Create a job",
       whole.data && needsNothing(whole.data.parameters)
         ? `jobforge enqueue ${whole.data.key}${named} --wait`
         : null,
     ],
     [
       all.some((line) => line.state === "succeeded"),
-      "A job has succeeded",
-      "jobforge jobs explain <id>",
+      "Run a job successfully",
+      "jobforge jobs explain ID",
     ],
   ];
   if (steps.every(([isDone]) => isDone)) return null;
@@ -52,13 +52,13 @@ export function FirstSteps({ lines }: { lines: SummaryLine[] }) {
             {index === next && code !== null && <Snippet text={code} />}
             {index === next && index === 1 && first && (
               <span className="mt-2 text-muted">
-                {code === null ? "You may" : "Or"}{" "}
+                {code === null ? "You can" : "Or"}{" "}
                 <Link
                   to="/definitions/$key"
                   params={{ key: first.key }}
                   className="text-accent hover:underline"
                 >
-                  run {first.key} from here
+                  run {first.key} in the dashboard
                 </Link>
                 .
               </span>

@@ -21,7 +21,7 @@ export function QueueList() {
   return (
     <Panel title={<Heading to="/queues">Queues</Heading>}>
       {rows.length === 0 ? (
-        <EmptyText>A queue is there as soon as a job or a definition names it.</EmptyText>
+        <EmptyText>No queues yet. A queue appears when a job or a definition uses it.</EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.slice(0, 6).map((row) => (
@@ -61,7 +61,7 @@ export function FailureList() {
     <Panel title={<Heading to="/failures">Failures</Heading>}>
       {rows.length === 0 ? (
         <EmptyText>
-          No dead jobs. Those that use up their attempts are gathered here by what they died of.
+          No dead jobs. Jobs that fail permanently appear here, grouped by cause.
         </EmptyText>
       ) : (
         <ul className="py-1.5">
@@ -113,7 +113,7 @@ function useNext(): Next[] {
         {row.definition}
       </Link>
     ),
-    about: row.attempt > 0 ? `try ${row.attempt + 1} of ${row.max_attempts}` : row.queue,
+    about: row.attempt > 0 ? `attempt ${row.attempt + 1} of ${row.max_attempts}` : row.queue,
   }));
   const ofTriggers = (planned.data?.items ?? []).flatMap((row) =>
     row.enabled && row.next_run_at
@@ -140,12 +140,12 @@ export function UpcomingRuns() {
     <Panel
       title={
         <Heading to="/jobs" search={{ state: "scheduled" }}>
-          Coming up
+          Upcoming runs
         </Heading>
       }
     >
       {rows.length === 0 ? (
-        <EmptyText>Nothing waits for its time.</EmptyText>
+        <EmptyText>No upcoming runs. Create a schedule, or enqueue a job with a delay.</EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.map((row) => (
@@ -169,7 +169,7 @@ export function LatestJobs() {
   return (
     <Panel title={<Heading to="/jobs">Newest jobs</Heading>}>
       {rows.length === 0 ? (
-        <EmptyText>None yet.</EmptyText>
+        <EmptyText>No jobs yet. Run a job from the Definitions page.</EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.map((row) => (

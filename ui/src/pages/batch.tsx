@@ -54,7 +54,7 @@ function View({ batch }: { batch: WorkflowInfo }) {
       lead={
         <>
           <code className="truncate font-mono text-faint text-xs">{batch.id}</code>
-          <CopyButton text={batch.id} label="Copy the id" />
+          <CopyButton text={batch.id} label="Copy ID" />
         </>
       }
       actions={
@@ -62,7 +62,7 @@ function View({ batch }: { batch: WorkflowInfo }) {
           <>
             {batch.is_open && (
               <Button icon={PackageCheck} onClick={() => void close()}>
-                Close it
+                Close batch
               </Button>
             )}
             <Button look="danger" icon={Ban} onClick={() => setCanceling(true)}>
@@ -73,11 +73,13 @@ function View({ batch }: { batch: WorkflowInfo }) {
       }
     >
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 lg:grid-cols-2">
-        <Panel title={`${short(countEnded(counts))} of ${short(size)} jobs have ended`}>
+        <Panel title={`${short(countEnded(counts))} of ${short(size)} jobs finished`}>
           <div className="flex flex-col gap-3 p-4">
             <Segments counts={counts} size={size} />
             {batch.is_open && (
-              <p className="text-muted">It is open: jobs may be added, and it does not end yet.</p>
+              <p className="text-muted">
+                The batch is open: jobs can still be added, so it cannot finish yet.
+              </p>
             )}
             <ul className="flex flex-wrap gap-x-6 gap-y-1.5">
               {Object.entries(counts).map(([state, count]) => (
@@ -93,13 +95,13 @@ function View({ batch }: { batch: WorkflowInfo }) {
                 search={{ correlation_id: batch.correlation_id }}
                 className="text-accent hover:underline"
               >
-                Jobs with its correlation id
+                Jobs with this correlation ID
               </Link>
             )}
           </div>
         </Panel>
         <div className="flex min-w-0 flex-col gap-4">
-          <Panel title="Facts">
+          <Panel title="Details">
             <Facts facts={factsOf(batch)} />
           </Panel>
           {batch.input !== null && (

@@ -96,14 +96,15 @@ export function Connectors() {
       actions={
         canAct && (
           <Button icon={Plus} onClick={() => setOpen("new")}>
-            New connector
+            Create connector
           </Button>
         )
       }
     >
       {query.data.items.length === 0 ? (
         <Empty title="No connectors yet" code={CODE}>
-          A job may ask another service by the name of a connector, and never sees its secrets:
+          Create a connector to let jobs call another service by name, without access to its
+          secrets:
         </Empty>
       ) : (
         <Table
@@ -119,8 +120,8 @@ export function Connectors() {
       )}
       {open !== null && open !== "new" && open.act === "delete" && (
         <Confirm
-          title={`Delete ${open.config.name}?`}
-          verb="Delete it"
+          title={`Delete connector ${open.config.name}?`}
+          verb="Delete"
           isDangerous
           onClose={() => setOpen(null)}
           act={async () => {
@@ -130,7 +131,7 @@ export function Connectors() {
             await refresh();
           }}
         >
-          <p className="text-muted">Its secrets go with it. Jobs that name it die.</p>
+          <p className="text-muted">This also deletes its secrets. Jobs that use it will fail.</p>
         </Confirm>
       )}
     </Panel>
@@ -201,13 +202,17 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
 
   return (
     <Confirm
-      title={config ? `Edit ${config.name}` : "New connector"}
-      verb={config ? "Save" : "Make it"}
+      title={config ? `Edit ${config.name}` : "Create connector"}
+      verb={config ? "Save" : "Create"}
       isReady={name.trim() !== "" && url.trim() !== ""}
       onClose={onClose}
       act={save}
     >
-      <Field label="Name" isRequired hint="By which jobs of connector.http.request call it.">
+      <Field
+        label="Name"
+        isRequired
+        hint="Jobs of connector.http.request refer to the connector by this name."
+      >
         {(id) => (
           <Input
             id={id}
@@ -218,7 +223,7 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
           />
         )}
       </Field>
-      <Field label="URL" isRequired hint="Requests go to this origin alone.">
+      <Field label="URL" isRequired hint="Jobs can send requests to this origin only.">
         {(id) => (
           <Input
             id={id}
@@ -232,7 +237,7 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
       <Headers rows={headers} onChange={setHeaders} />
       {isMoved && rows.length > 0 && (
         <p className="text-warn">
-          The URL has another origin. Give each secret again or remove it.
+          The URL has another origin. Enter each secret again or remove it.
         </p>
       )}
       <Secrets rows={rows} onChange={setSecrets} />
@@ -269,10 +274,11 @@ function Headers({ rows, onChange }: HeadersProps) {
         </div>
       ))}
       <Button icon={Plus} className="self-start" onClick={() => onChange([...rows, ["", ""]])}>
-        Add a header
+        Add header
       </Button>
       <p className="text-faint text-xs">
-        <code className="font-mono">{"{{secret.token}}"}</code> stands for the secret of that name.
+        <code className="font-mono">{"{{secret.token}}"}</code> is replaced with the secret of that
+        name.
       </p>
     </fieldset>
   );
@@ -294,18 +300,22 @@ function Secrets({ rows, onChange }: { rows: Secret[]; onChange: (rows: Secret[]
             onChange={(event) => change(index, { name: event.target.value })}
           />
           <Select
-            aria-label={`Kind of secret ${index + 1}`}
+            aria-label={`Type of secret ${index + 1}`}
             className="!w-32 shrink-0"
             value={row.kind}
             onChange={(event) => change(index, { kind: event.target.value as Secret["kind"] })}
           >
-            {row.kind === "kept" && <option value="kept">stays as it is</option>}
-            <option value="value">a value</option>
-            <option value="from">a reference</option>
+            {row.kind === "kept" && <option value="kept">unchanged</option>}
+            <option value="value">value</option>
+            <option value="from">reference</option>
           </Select>
           {row.kind !== "kept" && (
             <Input
-              aria-label={`Text of secret ${index + 1}`}
+              aria-label={
+                row.kind === "value"
+                  ? `Value of secret ${index + 1}`
+                  : `Reference of secret ${index + 1}`
+              }
               type={row.kind === "value" ? "password" : "text"}
               autoComplete="new-password"
               placeholder={row.kind === "value" ? "" : "env:BILLING_TOKEN"}
@@ -322,11 +332,11 @@ function Secrets({ rows, onChange }: { rows: Secret[]; onChange: (rows: Secret[]
         className="self-start"
         onClick={() => onChange([...rows, { name: "", kind: "value", text: "" }])}
       >
-        Add a secret
+        Add secret
       </Button>
       <p className="text-faint text-xs">
-        A value is sealed before it is kept, and shown to nobody again. A reference names one that
-        the operator keeps beside the workers.
+        Values are encrypted before they are stored, and are never shown again. A reference names a
+        secret that the operator stores on the workers.
       </p>
     </fieldset>
   );

@@ -17,6 +17,7 @@ import { Back } from "@/parts/detail";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel, useTitle } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { Ago, setLength } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
@@ -70,7 +71,7 @@ function View({ info }: { info: DefinitionInfo }) {
         </div>
         <div className="flex flex-wrap gap-2">
           <Button onClick={() => void navigate({ to: "/jobs", search: { definition: info.key } })}>
-            Its jobs
+            View jobs
           </Button>
           {canOperate && (
             <>
@@ -88,8 +89,10 @@ function View({ info }: { info: DefinitionInfo }) {
         {may("jobs", "write") ? (
           <RunForm info={info} />
         ) : (
-          <Panel title="Run it">
-            <p className="px-4 py-3 text-muted">Your key may look, and makes no jobs.</p>
+          <Panel title="Run job">
+            <p className="px-4 py-3 text-muted">
+              Your key is read-only. Sign in with a tenant admin key to run jobs.
+            </p>
           </Panel>
         )}
         <div className="flex min-w-0 flex-col gap-4">
@@ -125,7 +128,7 @@ function View({ info }: { info: DefinitionInfo }) {
             </dl>
           </Panel>
           {Object.keys(info.overrides).length > 0 && (
-            <Panel title="Set over the code by operators">
+            <Panel title="Operator overrides">
               <JsonView label="Overrides" value={info.overrides} />
             </Panel>
           )}
@@ -166,7 +169,9 @@ function Adoption({ info }: { info: DefinitionInfo }) {
     }))
     .filter((each) => each.workers > 0);
   if (served.length === 0) return null;
-  const told = served.map((each) => `@${each.version} on ${each.workers}`).join(", ");
+  const told = served
+    .map((each) => `@${each.version}: ${plural(each.workers, "worker")}`)
+    .join(", ");
   return (
     <>
       <dt className="text-faint">Workers</dt>
@@ -195,8 +200,11 @@ const TONES = ["bg-accent", "bg-run", "bg-plan", "bg-strong"];
 function factsOf(info: DefinitionInfo): [string, string][] {
   return [
     ["Queue", info.queue],
-    ["Attempts", String(info.max_attempts)],
-    ["Backoff", `${setLength(info.backoff_base_s)}, doubling to ${setLength(info.backoff_cap_s)}`],
+    ["Maximum attempts", String(info.max_attempts)],
+    [
+      "Backoff",
+      `${setLength(info.backoff_base_s)}, doubles up to ${setLength(info.backoff_cap_s)}`,
+    ],
     ["Timeout", setLength(info.timeout_s)],
     ["Limits", limitsOf(info)],
     ["Hooks", info.hooks ? "yes" : "none"],

@@ -39,7 +39,7 @@ const COLUMNS: Column<Row>[] = [
       </span>
     ),
   },
-  { title: "Standing", cell: (row) => <Standing row={row} /> },
+  { title: "Status", cell: (row) => <Standing row={row} /> },
   {
     title: "Queue",
     isWide: true,
@@ -51,7 +51,7 @@ const COLUMNS: Column<Row>[] = [
     ),
   },
   {
-    title: "Ran in 24 h",
+    title: "Attempts in 24 h",
     isWide: true,
     align: "right",
     by: (row) => row.day?.attempts ?? 0,
@@ -89,7 +89,7 @@ export function Page() {
   const days = new Map(ran.data?.items.map((each) => [each.definition, each]));
   const navigate = useNavigate();
   return (
-    <Frame title="Definitions" lead="What your workers registered. Each can be run from here.">
+    <Frame title="Definitions" lead="Registered by your workers. Open a definition to run a job.">
       {query.isPending ? (
         <Skeleton />
       ) : query.isError ? (
@@ -122,8 +122,8 @@ function Failed({ day }: { day: Statistic | undefined }) {
   const failed = failuresOf(day ?? null);
   if (!day || failed === 0) return <span className="text-faint">–</span>;
   return (
-    <span className="text-bad" title={`${failed} of ${day.attempts}`}>
-      {Math.max(1, Math.round((100 * failed) / day.attempts))} %
+    <span className="text-bad" title={`${failed} of ${day.attempts} attempts`}>
+      {Math.max(1, Math.round((100 * failed) / day.attempts))}%
     </span>
   );
 }

@@ -41,7 +41,7 @@ const COLUMNS: Column<EventDelivery>[] = [
         params={{ id: row.trigger_id }}
         className="block max-w-28 truncate sm:max-w-44 font-medium hover:text-accent"
       >
-        {row.label ?? "deleted"}
+        {row.label ?? "deleted trigger"}
       </Link>
     ),
   },
@@ -52,7 +52,7 @@ const COLUMNS: Column<EventDelivery>[] = [
     cell: (row) => <JobOrReason row={row} />,
   },
   {
-    title: "When",
+    title: "Time",
     isWide: true,
     cell: (row) => (
       <>
@@ -75,14 +75,14 @@ function View({ event }: { event: Event }) {
       lead={
         <>
           <code className="truncate font-mono text-faint text-xs">{event.id}</code>
-          <CopyButton text={event.id} label="Copy the id" />
+          <CopyButton text={event.id} label="Copy ID" />
         </>
       }
       actions={
         canAct && (
           <>
             <Button icon={Send} onClick={() => setOpen("again")}>
-              Send one like it
+              Emit copy
             </Button>
             <Button icon={RotateCcw} onClick={() => setOpen("replay")}>
               Replay
@@ -102,12 +102,14 @@ function View({ event }: { event: Event }) {
             />
           ) : event.is_pending ? (
             <p className="px-4 py-3 text-muted">
-              It waits for the scheduler, which every worker carries along.
+              Waiting for a scheduler to dispatch the event. Every worker with a database connection
+              includes one.
             </p>
           ) : (
             <div className="flex flex-col items-start gap-3 px-4 py-4">
               <p className="text-muted">
-                No trigger was for <code className="font-mono">{event.name}</code> when it came.
+                No event trigger was set up for <code className="font-mono">{event.name}</code> when
+                the event was emitted.
               </p>
               {may("triggers", "write") && (
                 <Button
@@ -119,7 +121,7 @@ function View({ event }: { event: Event }) {
                     })
                   }
                 >
-                  Make a trigger for it
+                  Create event trigger
                 </Button>
               )}
             </div>
@@ -129,13 +131,13 @@ function View({ event }: { event: Event }) {
           <Panel title="Data">
             <JsonView label="Data" value={event.data} />
           </Panel>
-          <Panel title="Facts">
+          <Panel title="Details">
             <Facts
               facts={[
-                ["Sent", <Ago key="sent" at={event.created_at} />],
-                ["By", event.created_by],
+                ["Emitted", <Ago key="sent" at={event.created_at} />],
+                ["Emitted by", event.created_by],
                 [
-                  "Correlation",
+                  "Correlation ID",
                   <Link
                     key="correlation"
                     to="/jobs"
@@ -156,18 +158,19 @@ function View({ event }: { event: Event }) {
       {open === "replay" && (
         <Confirm
           title={`Replay ${event.name}?`}
-          verb="Replay it"
+          verb="Replay event"
           onClose={() => setOpen(null)}
           act={async () => {
             await call("post", "/api/v1/events/{event_id}/replay", {
               path: { event_id: event.id },
             });
-            toast("Triggers act on it again.");
+            toast("Event replayed.");
             await client.invalidateQueries({ queryKey: ["event", event.id] });
           }}
         >
           <p className="text-muted">
-            Triggers act on it as they are now, whatever was made of it before: jobs are made again.
+            Event triggers process the event again, with their current settings. They create new
+            jobs even if the event created jobs before.
           </p>
         </Confirm>
       )}

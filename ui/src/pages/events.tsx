@@ -33,11 +33,11 @@ const COLUMNS: Column<EventListing>[] = [
   },
   { title: "Deliveries", cell: (row) => <Outcomes row={row} /> },
   {
-    title: "By",
+    title: "Emitted by",
     isWide: true,
     cell: (row) => <span className="font-mono text-xs">{row.created_by}</span>,
   },
-  { title: "Sent", cell: (row) => <Ago at={row.created_at} /> },
+  { title: "Emitted", cell: (row) => <Ago at={row.created_at} /> },
 ];
 
 export function Page() {
@@ -57,14 +57,14 @@ export function Page() {
   return (
     <Frame
       title="Events"
-      lead="What apps said has happened. Triggers make jobs of them."
+      lead="Events emitted by your applications. Triggers turn them into jobs."
       actions={
         <>
           <Input
             key={name}
             data-filter
-            aria-label="Name of the event"
-            placeholder="Name, or order.*"
+            aria-label="Event name"
+            placeholder="Name or order.*"
             className="!w-44"
             defaultValue={name ?? ""}
             onKeyDown={(event) => {
@@ -74,7 +74,7 @@ export function Page() {
           />
           {canAct && (
             <Button look="primary" icon={Send} onClick={() => setSending(true)}>
-              Send an event
+              Emit event
             </Button>
           )}
         </>
@@ -106,15 +106,14 @@ export function Page() {
 function EmptyState({ name }: { name: string | undefined }) {
   if (name) {
     return (
-      <Empty title="No event of that name">
-        Names are compared exactly; <code className="font-mono">order.*</code> stands for all that
-        start so.
+      <Empty title="No events with this name">
+        Enter the exact name, or a prefix such as <code className="font-mono">order.*</code>.
       </Empty>
     );
   }
   return (
     <Empty title="No events yet" code={'jf.emit("order.paid", {"order": 7}, conn=conn)'}>
-      An app says what has happened, in its own transaction if it likes:
+      Emit an event from your application, also within its own transaction:
     </Empty>
   );
 }

@@ -31,9 +31,9 @@ export function Page() {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : groups.length === 0 ? (
-        <Empty title="Nothing is dead">
-          A job that has used up its attempts, or that raised{" "}
-          <code className="font-mono">Dead</code>, comes here with all others that died of the same.
+        <Empty title="No dead jobs">
+          A job that uses up its attempts, or raises <code className="font-mono">Dead</code>,
+          appears here in a group of jobs with the same cause.
         </Empty>
       ) : (
         <>
@@ -49,8 +49,7 @@ export function Page() {
           {fixed.length > 0 && (
             <>
               <h2 className="flex items-center gap-2 font-semibold text-muted">
-                <CircleCheck size={14} aria-hidden /> Fixed, unless a job fails on that build or a
-                later one
+                <CircleCheck size={14} aria-hidden /> Fixed in a build
               </h2>
               <Groups groups={fixed} />
             </>

@@ -1,10 +1,10 @@
-/** One job: why it does not run, its history, its output, and the actions on it. */
+/** One job: why it is not running, its history, its output, and the actions on it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { Ban, Clipboard, Pencil, RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";
-import { explanation, job as jobQuery } from "@/api/queries";
+import { definition, explanation, job as jobQuery } from "@/api/queries";
 import type { Job, JobHistory } from "@/api/schema";
 import { useJobActions } from "@/jobs/actions";
 import { ArtifactButton } from "@/jobs/artifacts";
@@ -24,8 +24,9 @@ import { JsonView } from "@/parts/json";
 import { Menu } from "@/parts/menu";
 import { Panel, useTitle } from "@/parts/page";
 import { State } from "@/parts/state";
-import { Ago, EngineText, formatExact, Span } from "@/parts/time";
+import { Ago, EngineText, formatExact, Span, setLength } from "@/parts/time";
 import { toast } from "@/parts/toasts";
+import { useSession } from "@/session";
 
 export function Page() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -88,7 +89,7 @@ function JobHeader({ job }: { job: Job }) {
         </div>
         <div className="flex min-w-0 items-center gap-1 text-faint">
           <code className="truncate font-mono text-xs">{job.id}</code>
-          <CopyButton text={job.id} label="Copy the id" />
+          <CopyButton text={job.id} label="Copy ID" />
         </div>
       </div>
       <div className="flex flex-wrap items-center gap-2">
@@ -127,14 +128,14 @@ function JobHeader({ job }: { job: Job }) {
   );
 }
 
-/** The reasons why the job does not run, the decisive one first. */
+/** The reasons why the job is not running, the decisive one first. */
 function Explanation({ id, state }: { id: string; state: string }) {
   const { data } = useQuery({ ...explanation(id), refetchInterval: 3_000 });
   const reasons = data?.items.filter((each) => each.code !== state || state !== "running") ?? [];
   if (reasons.length === 0) return null;
   return (
     <section
-      aria-label="Why it is not running"
+      aria-label="Why this job is not running"
       className="rounded-lg border border-line bg-surface"
     >
       <ol>
@@ -163,7 +164,7 @@ function Holders({ detail }: { detail: Record<string, unknown> }) {
   if (!Array.isArray(held) || held.length === 0) return null;
   return (
     <span className="flex flex-wrap items-center gap-2 text-muted">
-      Held by
+      Running jobs:
       {held.map((each) => {
         const id =
           typeof each === "string" ? each : String((each as { job_id?: string }).job_id ?? "");
@@ -188,17 +189,20 @@ function Facts({ job }: { job: Job }) {
     ],
     ["Attempts", `${job.attempt} of ${job.max_attempts}`],
     ["Created", <Ago key="created" at={job.created_at} />],
-    ["By", job.created_by ?? "–"],
+    ["Created by", job.created_by ?? "–"],
     ["Source", <FilterLink key="source" name="source" value={job.source} />],
     ["Due", <Ago key="due" at={job.run_at} />],
     ["Waited", <Span key="waited" from={job.queued_at} to={job.started_at} />],
-    ["Timeout", job.timeout_s ? `${job.timeout_s} s` : "as the definition has it"],
+    ["Timeout", <Timeout key="timeout" job={job} />],
   ];
   if (job.idempotency_key)
-    facts.push(["Key", <FilterLink key="key" name="key" value={job.idempotency_key} />]);
+    facts.push([
+      "Idempotency key",
+      <FilterLink key="key" name="key" value={job.idempotency_key} />,
+    ]);
   if (job.correlation_id) {
     facts.push([
-      "Correlation",
+      "Correlation ID",
       <FilterLink key="corr" name="correlation_id" value={job.correlation_id} />,
     ]);
   }
@@ -211,7 +215,7 @@ function Facts({ job }: { job: Job }) {
     ]);
   if (job.worker_id) facts.push(["Worker", <Id key="worker" id={job.worker_id} />]);
   if (job.lease_expires_at && job.state === "running")
-    facts.push(["Lease ends", <Ago key="lease" at={job.lease_expires_at} />]);
+    facts.push(["Lease expires", <Ago key="lease" at={job.lease_expires_at} />]);
   if (job.expires_at) facts.push(["Expires", <Ago key="expires" at={job.expires_at} />]);
   if (job.limit_key) facts.push(["Limit key", job.limit_key]);
   if (job.cancel_reason) facts.push(["Cancel reason", job.cancel_reason]);
@@ -239,10 +243,10 @@ function Facts({ job }: { job: Job }) {
     ]);
   }
   return (
-    <Panel title="Facts">
+    <Panel title="Details">
       <dl
         className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-6 gap-y-1.5 px-4 py-3"
-        title={`created ${formatExact(job.created_at)}`}
+        title={`Created ${formatExact(job.created_at)}`}
       >
         {facts.map(([name, value]) => (
           <div key={name} className="contents">
@@ -253,6 +257,17 @@ function Facts({ job }: { job: Job }) {
       </dl>
     </Panel>
   );
+}
+
+/** The job's own timeout, or its definition's. */
+function Timeout({ job }: { job: Job }) {
+  const { may } = useSession();
+  const { data } = useQuery({
+    ...definition(job.definition, job.version),
+    enabled: job.timeout_s === null && may("definitions", "read"),
+  });
+  if (job.timeout_s !== null) return <>{setLength(job.timeout_s)}</>;
+  return <>{data ? `${setLength(data.timeout_s)} (definition)` : "set by the definition"}</>;
 }
 
 /** A link to all jobs with the same value. */

@@ -1,4 +1,4 @@
-/** The job list. The URL holds the view. */
+/** The job list. The URL stores the view. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -61,20 +61,23 @@ function Jobs({ filter, order }: { filter: JobFilter; order: JobOrder }) {
           <Button
             look="quiet"
             icon={Link2}
-            label="Copy a link to this view"
-            onClick={() =>
-              void copy(location.href).then(() => toast("The link leads to just this view."))
-            }
+            label="Copy link to this view"
+            onClick={() => void copy(location.href).then(() => toast("Link copied."))}
           />
-          <Button look="quiet" icon={Columns3} label="Columns" onClick={() => setChoosing(true)} />
+          <Button
+            look="quiet"
+            icon={Columns3}
+            label="Select columns"
+            onClick={() => setChoosing(true)}
+          />
           <Menu
             label="Export"
             trigger={(props) => (
-              <Button look="quiet" icon={Download} label="Export what is loaded" {...props} />
+              <Button look="quiet" icon={Download} label="Export loaded jobs" {...props} />
             )}
             items={[
-              { label: "As CSV", act: () => saveCsv("jobs", list.rows) },
-              { label: "As JSON", act: () => saveJson("jobs", list.rows) },
+              { label: "Export as CSV", act: () => saveCsv("jobs", list.rows) },
+              { label: "Export as JSON", act: () => saveJson("jobs", list.rows) },
             ]}
           />
         </>
@@ -199,7 +202,7 @@ function Tab({
         type="button"
         aria-current={isActive ? "page" : undefined}
         onClick={onClick}
-        title={isEnded ? "of the last 24 hours" : undefined}
+        title={isEnded ? "Finished in the last 24 hours" : undefined}
         className={`-mb-px flex h-9 items-center gap-1.5 whitespace-nowrap border-b-2 px-2.5 ${isActive ? "border-accent font-medium text-text" : "border-transparent text-muted hover:text-text"}`}
       >
         {label}
@@ -212,8 +215,8 @@ function Tab({
 function NoJobs({ filter }: { filter: JobFilter }) {
   if (Object.keys(filter).length > 0) {
     return (
-      <Empty title="No job matches">
-        Take a word out of the filter, or look at <em>All</em>.
+      <Empty title="No matching jobs">
+        Remove a filter, or select <em>All</em>.
       </Empty>
     );
   }
@@ -222,7 +225,7 @@ function NoJobs({ filter }: { filter: JobFilter }) {
       title="No jobs yet"
       code={"jobforge enqueue send_welcome to=ada@example.com name=Ada --wait"}
     >
-      Jobs are made by your app, over HTTP, from SQL, or on the command line:
+      Create a job in your application, over HTTP, from SQL, or on the command line:
     </Empty>
   );
 }

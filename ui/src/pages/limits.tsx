@@ -25,39 +25,39 @@ export function Limits() {
   return (
     <Panel>
       <dl className="divide-y divide-line">
-        <Row title="Running at once" field="max_running">
+        <Row title="Running jobs" field="max_running">
           <UsageBar used={count(RUNNING)} most={own.max_running} />
         </Row>
-        <Row title="Waiting" field="max_pending">
+        <Row title="Waiting jobs" field="max_pending">
           <UsageBar used={count(WAITING)} most={own.max_pending} />
         </Row>
-        <Row title="Starts" field="rate_limit">
-          {own.rate_limit === null ? "no limit" : `${own.rate_limit} in each period`}
+        <Row title="Rate limit" field="rate_limit">
+          {own.rate_limit === null ? "no limit" : `${own.rate_limit} starts per period`}
         </Row>
-        <Row title="Share of the turns" field="weight">
-          {own.weight === 1 ? "as others" : `${own.weight} times that of a weight of 1`}
+        <Row title="Weight" field="weight">
+          {own.weight === 1 ? "1 (default)" : own.weight}
         </Row>
-        <Row title="Zone" field="timezone">
+        <Row title="Time zone" field="timezone">
           {own.timezone}
         </Row>
         {own.paused_at && (
           <Row title="Paused" field="paused_at">
             <span className="text-warn">
-              <Ago at={own.paused_at} />: jobs wait until an operator resumes it
+              <Ago at={own.paused_at} />. Jobs wait until an operator resumes this tenant.
             </span>
           </Row>
         )}
       </dl>
       <p className="border-line border-t px-4 py-3 text-muted">
-        Operators set these. Queues have{" "}
+        Operators set these limits.{" "}
         <Link to="/queues" className="text-accent underline">
-          limits of their own
-        </Link>
-        , and so have{" "}
+          Queues
+        </Link>{" "}
+        and{" "}
         <Link to="/definitions" className="text-accent underline">
           definitions
-        </Link>
-        .
+        </Link>{" "}
+        have separate limits.
       </p>
     </Panel>
   );

@@ -20,9 +20,12 @@ export function Page() {
   const { may } = useSession();
   const query = useQuery({ ...operations(), refetchInterval: 2_000 });
   const columns: Column<Operation>[] = [
-    { title: "What", cell: (row) => <span className="font-medium">{operationWords(row)}</span> },
     {
-      title: "Which jobs",
+      title: "Operation",
+      cell: (row) => <span className="font-medium">{operationWords(row)}</span>,
+    },
+    {
+      title: "Filter",
       isMain: true,
       cell: (row) => (
         <code className="block truncate font-mono text-xs" title={printShort(row.filter)}>
@@ -37,7 +40,7 @@ export function Page() {
       cell: (row) => <span className="block max-w-48 truncate">{row.reason ?? "–"}</span>,
     },
     {
-      title: "By",
+      title: "Created by",
       isWide: true,
       cell: (row) => <span className="font-mono text-xs">{row.created_by}</span>,
     },
@@ -48,14 +51,19 @@ export function Page() {
       title: "Actions",
       cell: (row) =>
         !isOver(row.state) && (
-          <Button look="quiet" icon={Square} label="Stop it" onClick={() => void stop(row.id)} />
+          <Button
+            look="quiet"
+            icon={Square}
+            label="Stop operation"
+            onClick={() => void stop(row.id)}
+          />
         ),
     });
   }
   return (
     <Frame
       title="Operations"
-      lead="Done in the background to every job that matches; what is done stays when one is stopped."
+      lead="Bulk actions that run in the background. Stopping an operation does not undo its changes."
     >
       {query.isPending ? (
         <Skeleton />
@@ -63,7 +71,7 @@ export function Page() {
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : query.data.items.length === 0 ? (
         <Empty title="No operations yet">
-          Choose jobs in the list, then <em>all that match</em>; or run a group of failures again.
+          Select jobs on the Jobs page, then <em>all matching jobs</em>; or redrive a failure group.
         </Empty>
       ) : (
         <Panel>

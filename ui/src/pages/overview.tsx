@@ -75,7 +75,7 @@ function KeyFigures({ lines }: { lines: SummaryLine[] }) {
   return (
     <Figures>
       <Headline
-        title={oldest ? `Oldest wait, in ${oldest.queue}` : "Nothing waits"}
+        title={oldest ? `Oldest wait · queue ${oldest.queue}` : "No waiting jobs"}
         value={waited === null ? "0 s" : duration(waited)}
         to="/jobs"
         search={oldest ? { state: "queued", queue: oldest.queue } : { state: "queued" }}

@@ -1,4 +1,4 @@
-/** The queues: running and waiting jobs, oldest job, slot holders, and limits. */
+/** The queues: running and waiting jobs, oldest wait, and limits. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
@@ -16,6 +16,7 @@ import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { Sparkline } from "@/parts/sparkline";
 import { type Column, Count, Table } from "@/parts/table";
 import { Span } from "@/parts/time";
@@ -48,7 +49,7 @@ export function Page() {
       cell: (row) => <Gauge row={row} isWhole={isWhole} />,
     },
     {
-      title: "Ended in 1 h",
+      title: "Attempts in 1 h",
       isWide: true,
       align: "right",
       by: (row) => sum(ended.get(row.name) ?? []),
@@ -61,7 +62,7 @@ export function Page() {
       cell: (row) => <Count of={row.queued} text={short(row.queued)} />,
     },
     {
-      title: "Oldest",
+      title: "Oldest wait",
       align: "right",
       by: (row) => row.oldest_queued_at && -new Date(row.oldest_queued_at).getTime(),
       cell: (row) => <Span from={row.oldest_queued_at} />,
@@ -101,8 +102,8 @@ export function Page() {
       title={isWhole ? "Queues & limits" : "Queues"}
       lead={
         isWhole
-          ? "Of all tenants together."
-          : "With the jobs of this tenant. Limits and pauses are the installation's."
+          ? "Jobs of all tenants."
+          : "Jobs of this tenant. Limits and pauses apply to all tenants."
       }
     >
       {query.isPending ? (
@@ -111,7 +112,7 @@ export function Page() {
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : query.data.items.length === 0 ? (
         <Empty title="No queues yet" code={'@jf.job(queue="mail")'}>
-          A queue is there as soon as a definition or a job names it:
+          A queue appears when a definition or a job uses it:
         </Empty>
       ) : (
         <Panel>
@@ -168,7 +169,11 @@ function EndedSparkline({ values }: { values: number[] | undefined }) {
   return (
     <span className="flex items-center justify-end gap-3">
       {values && (
-        <Sparkline values={values} label={`${all} ended in the last hour`} color="text-ok" />
+        <Sparkline
+          values={values}
+          label={`${plural(all, "attempt")} in the last hour`}
+          color="text-ok"
+        />
       )}
       <span className="min-w-10">
         <Count of={all} text={short(all)} />
@@ -208,7 +213,7 @@ function Name({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
 }
 
 /**
- * Used slots, as a share of the limit if there is one. A click lists the jobs that hold the slots.
+ * Running jobs, as a share of the limit if there is one. A click lists the jobs.
  */
 function Gauge({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   const share = row.max_running ? Math.min(1, row.running / row.max_running) : null;
@@ -218,7 +223,7 @@ function Gauge({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
         to={isWhole ? "." : "/jobs"}
         search={isWhole ? { queue: row.name } : { queue: row.name, state: "running" }}
         className="num hover:text-accent"
-        title="who holds the slots"
+        title="View running jobs"
       >
         <Count of={row.running} />
         {row.max_running !== null && <span className="text-faint"> / {row.max_running}</span>}

@@ -24,7 +24,7 @@ export function Page() {
   const { tab } = useSearch({ strict: false }) as { tab?: string };
   const navigate = useNavigate();
   const { may } = useSession();
-  const tabs: [string, string, ReactNode][] = [["you", "You", <SignedInUser key="you" />]];
+  const tabs: [string, string, ReactNode][] = [["you", "Your session", <SignedInUser key="you" />]];
   if (may("keys", "read")) tabs.unshift(["keys", "API keys", <Keys key="keys" />]);
   if (may("connectors", "read"))
     tabs.splice(-1, 0, ["connectors", "Connectors", <Connectors key="connectors" />]);
@@ -59,8 +59,8 @@ function SignedInUser() {
   const facts: [string, string][] = [
     ["Signed in as", actor],
     ["Role", role.replaceAll("_", " ")],
-    ["Tenant", tenant_id ?? "none: the installation"],
-    ["Scopes", scopes.join(", ") || "all that the role may do"],
+    ["Tenant", tenant_id ?? "none (installation)"],
+    ["Scopes", scopes.join(", ") || "all permissions of the role"],
   ];
   return (
     <Panel>
@@ -115,7 +115,7 @@ function Keys() {
       isWide: true,
       cell: (row) => (row.last_used_at ? <Ago at={row.last_used_at} /> : "never"),
     },
-    { title: "Ends", isWide: true, cell: (row) => <KeyExpiry row={row} /> },
+    { title: "Expires", isWide: true, cell: (row) => <KeyExpiry row={row} /> },
   ];
   if (canAct) {
     columns.push({
@@ -147,14 +147,14 @@ function Keys() {
       actions={
         canAct && (
           <Button icon={Plus} onClick={() => setOpen("new")}>
-            New key
+            Create key
           </Button>
         )
       }
     >
       {query.data.items.length === 0 ? (
-        <Empty title="No keys yet">
-          A key lets a service or a person in, with one role, for one tenant.
+        <Empty title="No API keys yet">
+          Create a key to give a service or a person access to this tenant, with one role.
         </Empty>
       ) : (
         <Table
@@ -168,8 +168,8 @@ function Keys() {
       {open === "new" && <NewKey onClose={() => setOpen(null)} onMade={setMade} />}
       {open !== null && open !== "new" && open.act === "revoke" && (
         <Confirm
-          title={`Revoke ${open.key.name}?`}
-          verb="Revoke it"
+          title={`Revoke key ${open.key.name}?`}
+          verb="Revoke key"
           isDangerous
           onClose={() => setOpen(null)}
           act={async () => {
@@ -178,7 +178,7 @@ function Keys() {
           }}
         >
           <p className="text-muted">
-            The server refuses the key within a second. This cannot be undone.
+            The server rejects the key within a second. This cannot be undone.
           </p>
         </Confirm>
       )}
@@ -210,8 +210,8 @@ function NewKey({ onClose, onMade }: { onClose: () => void; onMade: (key: string
   const [days, setDays] = useState("90");
   return (
     <Confirm
-      title="New key"
-      verb="Make it"
+      title="Create API key"
+      verb="Create"
       isReady={name.trim() !== ""}
       onClose={onClose}
       act={async () => {
@@ -224,19 +224,19 @@ function NewKey({ onClose, onMade }: { onClose: () => void; onMade: (key: string
         onMade(answer.key);
       }}
     >
-      <Field label="Name" isRequired hint="Who or what will use it.">
+      <Field label="Name" isRequired hint="The person or service that uses the key.">
         {(id) => <Input id={id} value={name} onChange={(event) => setName(event.target.value)} />}
       </Field>
       <Field label="Role">
         {(id) => (
           <Select id={id} value={role} onChange={(event) => setRole(event.target.value as Role)}>
-            <option value="viewer">Viewer: looks, changes nothing</option>
-            <option value="tenant_admin">Tenant admin: acts, and manages keys</option>
+            <option value="viewer">Viewer: read-only</option>
+            <option value="tenant_admin">Tenant admin: can act and manage keys</option>
             <option value="worker">Worker: runs jobs</option>
           </Select>
         )}
       </Field>
-      <Field label="Days until it ends" hint="Empty: never.">
+      <Field label="Expires after (days)" hint="Leave empty for a key that does not expire.">
         {(id) => (
           <Input
             id={id}
@@ -263,8 +263,8 @@ function Rotate({
   const [minutes, setMinutes] = useState("60");
   return (
     <Confirm
-      title={`Rotate ${row.name}`}
-      verb="Make the new key"
+      title={`Rotate key ${row.name}`}
+      verb="Create key"
       onClose={onClose}
       act={async () => {
         const answer = await call("post", "/api/v1/keys/{key_id}/rotate", {
@@ -275,7 +275,7 @@ function Rotate({
         onMade(answer.key);
       }}
     >
-      <Field label="Minutes for which the old key goes on to work">
+      <Field label="Old key stays valid for (minutes)">
         {(id) => (
           <Input
             id={id}
@@ -293,15 +293,15 @@ function Rotate({
 function CreatedKeyDialog({ text, onClose }: { text: string; onClose: () => void }) {
   return (
     <Dialog
-      title="The new key"
+      title="New API key"
       onClose={onClose}
       footer={
         <Button look="primary" onClick={onClose}>
-          I have kept it
+          I've saved it
         </Button>
       }
     >
-      <p className="text-muted">It is shown this once: only its hash is kept.</p>
+      <p className="text-muted">Copy the key now. You won't be able to see it again.</p>
       <Snippet text={text} />
     </Dialog>
   );

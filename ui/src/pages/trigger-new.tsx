@@ -20,7 +20,15 @@ export function Page() {
   if (!may("triggers", "write")) {
     return (
       <Failure
-        error={new Problem(403, { detail: "Your key may look, and makes no triggers." }, null)}
+        error={
+          new Problem(
+            403,
+            {
+              detail: "Your key is read-only. Sign in with a tenant admin key to create triggers.",
+            },
+            null,
+          )
+        }
       />
     );
   }
@@ -31,7 +39,7 @@ export function Page() {
         start={newDraft(search)}
         onCancel={() => void navigate({ to: "/triggers" })}
         onSaved={(id) => {
-          toast("Made.");
+          toast("Trigger created.");
           void navigate({ to: "/triggers/$id", params: { id } });
         }}
       />

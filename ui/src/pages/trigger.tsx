@@ -17,6 +17,7 @@ import { Failure, FormError, Notice, Skeleton } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { Ago, setLength } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
@@ -61,7 +62,7 @@ function View({ trigger }: { trigger: Trigger }) {
   async function run() {
     try {
       await call("post", "/api/v1/triggers/{trigger_id}/run", { path: { trigger_id: trigger.id } });
-      toast("The scheduler makes the job in a moment.");
+      toast("Run requested. A scheduler will create the job.");
       await client.invalidateQueries({ queryKey: ["firings", trigger.id] });
     } catch (error) {
       toastError(error);
@@ -83,7 +84,8 @@ function View({ trigger }: { trigger: Trigger }) {
           >
             {trigger.definition}
           </Link>
-          {trigger.declared && ". Declared by code: it is changed there, and switched here."}
+          {trigger.declared &&
+            ". Declared in code: change its settings there, and enable or disable it here."}
         </span>
       }
       actions={
@@ -116,7 +118,7 @@ function View({ trigger }: { trigger: Trigger }) {
         )
       }
     >
-      {trigger.fault && <Notice isBad>The scheduler has switched it off: {trigger.fault}</Notice>}
+      {trigger.fault && <Notice isBad>The scheduler disabled this trigger: {trigger.fault}</Notice>}
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
         <div className="flex min-w-0 flex-col gap-4">
           {isSchedule ? (
@@ -127,7 +129,7 @@ function View({ trigger }: { trigger: Trigger }) {
         </div>
         <div className="flex min-w-0 flex-col gap-4">
           {isSchedule && (
-            <Panel title={trigger.enabled ? "Next runs" : "Next runs, were it on"}>
+            <Panel title={trigger.enabled ? "Next runs" : "Next runs (if enabled)"}>
               <NextRuns id={trigger.id} />
             </Panel>
           )}
@@ -142,8 +144,8 @@ function View({ trigger }: { trigger: Trigger }) {
       </div>
       {open === "delete" && (
         <Confirm
-          title={`Delete ${trigger.label}?`}
-          verb="Delete it"
+          title={`Delete trigger ${trigger.label}?`}
+          verb="Delete"
           isDangerous
           onClose={() => setOpen(null)}
           act={async () => {
@@ -154,7 +156,9 @@ function View({ trigger }: { trigger: Trigger }) {
             void navigate({ to: "/triggers" });
           }}
         >
-          <p className="text-muted">It makes no more jobs. Those that it made go on.</p>
+          <p className="text-muted">
+            The trigger will create no more jobs. Existing jobs are unchanged.
+          </p>
         </Confirm>
       )}
       {open === "backfill" && <Backfill trigger={trigger} onClose={() => setOpen(null)} />}
@@ -172,11 +176,11 @@ function factsOf(trigger: Trigger): Fact[] {
               {trigger.cron}
             </code>,
           ],
-          ["Zone", trigger.timezone === "tenant" ? `${trigger.zone}, the tenant's` : trigger.zone],
-          ["Next", <Ago key="next" at={trigger.enabled ? trigger.next_run_at : null} />],
-          ["Missed times", CATCH_UPS[trigger.catch_up]],
-          ["If one still runs", OVERLAPS[trigger.overlap]],
-          ["Spread", trigger.jitter_s > 0 ? `over ${setLength(trigger.jitter_s)}` : "none"],
+          ["Time zone", trigger.timezone === "tenant" ? `${trigger.zone} (tenant)` : trigger.zone],
+          ["Next run", <Ago key="next" at={trigger.enabled ? trigger.next_run_at : null} />],
+          ["Missed runs", CATCH_UPS[trigger.catch_up]],
+          ["Overlapping runs", OVERLAPS[trigger.overlap]],
+          ["Jitter", trigger.jitter_s > 0 ? `up to ${setLength(trigger.jitter_s)}` : "none"],
         ]
       : [
           [
@@ -185,7 +189,7 @@ function factsOf(trigger: Trigger): Fact[] {
               {trigger.event}
             </code>,
           ],
-          ["Only if", <Conditions key="filter" filter={trigger.filter} />],
+          ["Conditions", <Conditions key="filter" filter={trigger.filter} />],
           [
             "Deduplication",
             trigger.dedupe_window_s > 0
@@ -201,23 +205,26 @@ function factsOf(trigger: Trigger): Fact[] {
   if (trigger.queue) facts.push(["Queue", trigger.queue]);
   if (trigger.priority !== 0) facts.push(["Priority", trigger.priority]);
   facts.push(["Last fired", <Ago key="last" at={trigger.last_fired_at} />]);
-  facts.push(["Made by", trigger.created_by]);
+  facts.push(["Created by", trigger.created_by]);
   return facts;
 }
 
 function Conditions({ filter }: { filter: unknown[] }) {
-  if (filter.length === 0) return <>always</>;
+  if (filter.length === 0) return <>none</>;
   return (
     <ul>
       {(filter as { path: string; op: string; value?: unknown }[]).map((each) => (
         <li key={printShort(each)}>
           <code className="font-mono text-xs">{each.path}</code>{" "}
-          {OPERATORS.find(([op]) => op === each.op)?.[1] ?? each.op}
           {each.op === "exists" ? (
-            each.value === false && " not"
+            each.value === false ? (
+              "does not exist"
+            ) : (
+              "exists"
+            )
           ) : (
             <>
-              {" "}
+              {OPERATORS.find(([op]) => op === each.op)?.[1] ?? each.op}{" "}
               <code className="font-mono text-xs">{printShort(each.value)}</code>
             </>
           )}
@@ -241,7 +248,7 @@ function TriggerTest({ trigger }: { trigger: Trigger }) {
   });
   if (known.length === 0) return null;
   return (
-    <Panel title="Try it on an event">
+    <Panel title="Test with an event">
       <div className="flex flex-col gap-3 p-4">
         <EventPicker
           events={known}
@@ -252,7 +259,7 @@ function TriggerTest({ trigger }: { trigger: Trigger }) {
           }}
         />
         <Button className="self-start" onClick={() => trial.mutate()}>
-          Try
+          Test
         </Button>
         <FormError error={trial.error} />
       </div>
@@ -265,10 +272,10 @@ function Result({ tried }: { tried: TriggerTestResult }) {
   return (
     <div className="border-line border-t">
       <p className="flex flex-wrap gap-2 px-4 pt-3">
-        It would be: <Outcome name={tried.outcome} />
+        Outcome: <Outcome name={tried.outcome} />
       </p>
       {tried.reason && <p className="px-4 py-2 text-muted">{tried.reason}</p>}
-      {tried.job ? <JsonView label="The job" value={tried.job} /> : <div className="pb-3" />}
+      {tried.job ? <JsonView label="Job" value={tried.job} /> : <div className="pb-3" />}
     </div>
   );
 }
@@ -279,7 +286,7 @@ function Backfill({ trigger, onClose }: { trigger: Trigger; onClose: () => void 
   return (
     <Confirm
       title={`Backfill ${trigger.label}`}
-      verb="Make up for them"
+      verb="Start backfill"
       isReady={start !== "" && end !== ""}
       onClose={onClose}
       act={async () => {
@@ -287,16 +294,16 @@ function Backfill({ trigger, onClose }: { trigger: Trigger; onClose: () => void 
           path: { trigger_id: trigger.id },
           body: { start: new Date(start).toISOString(), end: new Date(end).toISOString() },
         });
-        toast(made.firings === 1 ? "1 time is fired." : `${made.firings} times are fired.`);
+        toast(`${plural(made.firings, "firing")} requested.`);
         await client.invalidateQueries({ queryKey: ["firings", trigger.id] });
       }}
     >
       <p className="text-muted">
-        Fires the times of the schedule that have passed, 1,000 at most. One that has fired already
-        is left alone.
+        Creates the jobs for past times of the schedule, up to 1,000. Times that have already fired
+        are skipped.
       </p>
       <div className="grid grid-cols-1 gap-4 sm:grid-cols-2">
-        <Field label="From" hint="By your clock.">
+        <Field label="From" hint="In your local time.">
           {(id) => (
             <Input
               id={id}
@@ -306,7 +313,7 @@ function Backfill({ trigger, onClose }: { trigger: Trigger; onClose: () => void 
             />
           )}
         </Field>
-        <Field label="Up to">
+        <Field label="To">
           {(id) => (
             <Input
               id={id}

@@ -9,6 +9,7 @@ import type { Trigger } from "@/api/schema";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { Switch } from "@/parts/switch";
 import { type Column, Table } from "@/parts/table";
 import { Tabs } from "@/parts/tabs";
@@ -28,11 +29,11 @@ export function Page() {
   const canAct = may("triggers", "write");
   const rows = query.data?.items.filter((row) => type === undefined || row.type === type) ?? [];
   const columns: Column<Trigger>[] = [
-    { title: "On", cell: (row) => <OnOff row={row} canAct={canAct} /> },
+    { title: "Enabled", cell: (row) => <OnOff row={row} canAct={canAct} /> },
     { title: "Trigger", isMain: true, by: (row) => row.label, cell: (row) => <Name row={row} /> },
-    { title: "When", isWide: true, cell: (row) => <TriggerTiming row={row} /> },
+    { title: "Schedule or event", isWide: true, cell: (row) => <TriggerTiming row={row} /> },
     {
-      title: "Last",
+      title: "Last firing",
       isWide: true,
       by: (row) => row.last_fired_at,
       cell: (row) => <LastFiring row={row} />,
@@ -44,11 +45,11 @@ export function Page() {
   return (
     <Frame
       title="Triggers"
-      lead="Make jobs by themselves: at times, or when an event comes."
+      lead="Create jobs automatically, on a schedule or when an event occurs."
       actions={
         canAct && (
           <Button look="primary" icon={Plus} onClick={make}>
-            New trigger
+            Create trigger
           </Button>
         )
       }
@@ -60,7 +61,7 @@ export function Page() {
         tabs={[
           ["all", "All"],
           ["schedule", "Schedules"],
-          ["event", "By event"],
+          ["event", "Event triggers"],
         ]}
       />
       {query.isPending ? (
@@ -69,8 +70,9 @@ export function Page() {
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : rows.length === 0 ? (
         <Empty title="No triggers yet" code={CODE}>
-          {canAct ? "Make one here, or" : "They are made by an admin, or"} declare a schedule beside
-          the job:
+          {canAct
+            ? "Create a trigger here, or declare a schedule in code:"
+            : "A tenant admin can create triggers here. You can also declare a schedule in code:"}
         </Empty>
       ) : (
         <Panel>
@@ -90,15 +92,15 @@ export function Page() {
 export function OnOff({ row, canAct }: { row: Trigger; canAct: boolean }) {
   if (!canAct) {
     return row.enabled ? (
-      <span className="text-ok">On</span>
+      <span className="text-ok">Enabled</span>
     ) : (
-      <span className="text-faint">Off</span>
+      <span className="text-faint">Disabled</span>
     );
   }
   return (
     <Switch
       isOn={row.enabled}
-      label={`${row.enabled ? "Switch off" : "Switch on"} ${row.label}`}
+      label={`${row.enabled ? "Disable" : "Enable"} ${row.label}`}
       onChange={(enabled) => void enable(row.id, enabled)}
     />
   );
@@ -124,7 +126,7 @@ function Name({ row }: { row: Trigger }) {
       <Icon
         size={14}
         className="shrink-0 text-faint"
-        aria-label={row.type === "schedule" ? "Schedule" : "By event"}
+        aria-label={row.type === "schedule" ? "Schedule" : "Event trigger"}
       />
       <span className="flex min-w-0 flex-col">
         <span className="flex min-w-0 items-center gap-1.5">
@@ -136,7 +138,7 @@ function Name({ row }: { row: Trigger }) {
             {row.label}
           </Link>
           {row.declared && (
-            <Code size={12} className="shrink-0 text-faint" aria-label="Declared by code" />
+            <Code size={12} className="shrink-0 text-faint" aria-label="Declared in code" />
           )}
         </span>
         <span className="truncate text-muted text-xs">
@@ -157,9 +159,7 @@ function TriggerTiming({ row }: { row: Trigger }) {
         <span className="text-faint text-xs">{row.zone}</span>
       ) : (
         row.filter.length > 0 && (
-          <span className="text-faint text-xs">
-            {row.filter.length === 1 ? "1 condition" : `${row.filter.length} conditions`}
-          </span>
+          <span className="text-faint text-xs">{plural(row.filter.length, "condition")}</span>
         )
       )}
     </span>
@@ -180,11 +180,11 @@ function LastFiring({ row }: { row: Trigger }) {
 }
 
 function NextFiring({ row }: { row: Trigger }) {
-  if (!row.enabled) return <span className="text-faint">off</span>;
+  if (!row.enabled) return <span className="text-faint">disabled</span>;
   if (row.type === "event") return <span className="text-faint">on event</span>;
   return row.next_run_at ? (
     <Ago at={row.next_run_at} />
   ) : (
-    <span className="text-faint">not yet known</span>
+    <span className="text-faint">not known yet</span>
   );
 }

@@ -77,7 +77,7 @@ function View({ webhook }: { webhook: Webhook }) {
           {canAct && (
             <Switch
               isOn={webhook.enabled}
-              label={webhook.enabled ? "Switch off" : "Switch on"}
+              label={webhook.enabled ? "Disable webhook" : "Enable webhook"}
               onChange={(enabled) =>
                 void attempt(() =>
                   call("patch", "/api/v1/webhooks/{endpoint_id}", { path, body: { enabled } }),
@@ -97,14 +97,14 @@ function View({ webhook }: { webhook: Webhook }) {
               onClick={() =>
                 void attempt(
                   () => call("post", "/api/v1/webhooks/{endpoint_id}/test", { path }),
-                  "A test message is on its way.",
+                  "Test message queued.",
                 )
               }
             >
-              Send a test
+              Send test
             </Button>
             <Button icon={RefreshCw} onClick={() => setOpen("rotate")}>
-              Rotate the secret
+              Rotate secret
             </Button>
             <Button icon={Pencil} onClick={() => setOpen("edit")}>
               Edit
@@ -118,12 +118,12 @@ function View({ webhook }: { webhook: Webhook }) {
     >
       {webhook.disabled_reason && (
         <Notice isBad>
-          Switched off <Ago at={webhook.disabled_at} />: {webhook.disabled_reason}
+          Disabled <Ago at={webhook.disabled_at} />: {webhook.disabled_reason}
         </Notice>
       )}
       {webhook.enabled && webhook.failing_since && (
         <Notice>
-          Its messages fail: the first one did <Ago at={webhook.failing_since} />.
+          Deliveries are failing. First failure: <Ago at={webhook.failing_since} />.
         </Notice>
       )}
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_420px]">
@@ -132,15 +132,15 @@ function View({ webhook }: { webhook: Webhook }) {
           <Panel title="Settings">
             <Facts
               facts={[
-                ["Messages", webhook.events.join(", ")],
-                ["Of", webhook.definitions?.join(", ") ?? "all jobs"],
-                ["Made", <Ago key="made" at={webhook.created_at} />],
-                ["By", webhook.created_by],
+                ["Notifies on", webhook.events.join(", ")],
+                ["Definitions", webhook.definitions?.join(", ") ?? "all jobs"],
+                ["Created", <Ago key="created" at={webhook.created_at} />],
+                ["Created by", webhook.created_by],
                 [
                   "Old secret",
                   webhook.previous_secret_until ? (
                     <span key="until">
-                      signs beside the new one, ends <Ago at={webhook.previous_secret_until} />
+                      also signs messages, expires <Ago at={webhook.previous_secret_until} />
                     </span>
                   ) : (
                     "none"
@@ -166,7 +166,7 @@ function View({ webhook }: { webhook: Webhook }) {
       {open === "delete" && (
         <Confirm
           title="Delete this webhook?"
-          verb="Delete it"
+          verb="Delete"
           isDangerous
           onClose={() => setOpen(null)}
           act={async () => {
@@ -175,7 +175,7 @@ function View({ webhook }: { webhook: Webhook }) {
             void navigate({ to: "/webhooks" });
           }}
         >
-          <p className="text-muted">Messages that wait for it are not sent any more.</p>
+          <p className="text-muted">Pending messages to this webhook will not be sent.</p>
         </Confirm>
       )}
       {secret && <SecretShown text={secret} onClose={() => setSecret(null)} />}
@@ -193,8 +193,8 @@ function Rotate({ id, onMade, onClose }: RotateProps) {
   const [hours, setHours] = useState("24");
   return (
     <Confirm
-      title="Rotate the secret"
-      verb="Make the new secret"
+      title="Rotate secret"
+      verb="Create secret"
       onClose={onClose}
       act={async () => {
         const made = await call("post", "/api/v1/webhooks/{endpoint_id}/rotate", {
@@ -205,8 +205,8 @@ function Rotate({ id, onMade, onClose }: RotateProps) {
       }}
     >
       <Field
-        label="Hours for which both secrets sign"
-        hint="Time to give the receiver the new one. 0: the old one ends now."
+        label="Old secret stays valid for (hours)"
+        hint="In this time both secrets sign each message, so that you can update the receiver. 0 ends the old secret immediately."
       >
         {(field) => (
           <Input
@@ -238,7 +238,7 @@ function Deliveries({ id, canAct }: { id: string; canAct: boolean }) {
           active={state ?? "all"}
           tabs={[
             ["all", "All"],
-            ["pending", "Waiting"],
+            ["pending", "Pending"],
             ["delivered", "Delivered"],
             ["failed", "Failed"],
           ]}
@@ -249,8 +249,8 @@ function Deliveries({ id, canAct }: { id: string; canAct: boolean }) {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : rows.length === 0 ? (
-        <Empty title={state ? "None of these" : "Nothing was sent yet"}>
-          {!state && "Send a test, or wait for a job that it is for."}
+        <Empty title={state ? "No matching messages" : "No messages yet"}>
+          {!state && "Send a test, or wait until a matching job reports an event."}
         </Empty>
       ) : (
         <ul>
@@ -273,7 +273,7 @@ function Message({ endpoint, row, canAct }: { endpoint: string; row: Delivery; c
       await call("post", "/api/v1/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver", {
         path: { endpoint_id: endpoint, delivery_id: row.id },
       });
-      toast("It is sent again.");
+      toast("Message queued.");
     } catch (error) {
       toastError(error);
     }
@@ -303,7 +303,7 @@ function Message({ endpoint, row, canAct }: { endpoint: string; row: Delivery; c
           <Button
             look="quiet"
             icon={RotateCcw}
-            label={row.state === "pending" ? "Send it now" : "Send it again"}
+            label={row.state === "pending" ? "Send now" : "Send again"}
             isOnce
             onClick={() => void again()}
           />
@@ -313,13 +313,13 @@ function Message({ endpoint, row, canAct }: { endpoint: string; row: Delivery; c
         <div className="border-line border-t bg-bg">
           <Facts
             facts={[
-              ["Tells of", <JobLink key="of" id={row.subject_id} none="no job: a test" />],
-              ["Sent by", <JobLink key="by" id={row.job_id} none="–" />],
+              ["Job", <JobLink key="of" id={row.subject_id} none="none (test message)" />],
+              ["Delivery job", <JobLink key="by" id={row.job_id} none="–" />],
               ["Attempts", row.attempts],
-              ["Last tried", <Ago key="tried" at={row.attempted_at} />],
+              ["Last attempt", <Ago key="last" at={row.attempted_at} />],
               ...(row.next_attempt_at
                 ? [
-                    ["Next", <Ago key="next" at={row.next_attempt_at} />] as [
+                    ["Next attempt", <Ago key="next" at={row.next_attempt_at} />] as [
                       string,
                       React.ReactNode,
                     ],
@@ -330,7 +330,7 @@ function Message({ endpoint, row, canAct }: { endpoint: string; row: Delivery; c
           />
           {row.response && (
             <div className="px-4 pb-3">
-              <p className="text-faint">What it answered</p>
+              <p className="text-faint">Response</p>
               <Snippet text={row.response} />
             </div>
           )}
@@ -353,7 +353,7 @@ function Verification() {
   const [at, setAt] = useState(0);
   return (
     <Panel
-      title="Is a message ours?"
+      title="Verify a webhook signature"
       actions={VERIFICATION.map(({ label }, index) => (
         <Button
           key={label}

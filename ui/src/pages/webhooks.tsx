@@ -32,10 +32,10 @@ const COLUMNS: Column<Webhook>[] = [
       </span>
     ),
   },
-  { title: "Standing", cell: (row) => <WebhookState row={row} /> },
-  { title: "Messages", isWide: true, cell: (row) => row.events.join(", ") },
+  { title: "Status", cell: (row) => <WebhookState row={row} /> },
+  { title: "Notifies on", isWide: true, cell: (row) => row.events.join(", ") },
   {
-    title: "Of",
+    title: "Definitions",
     isWide: true,
     cell: (row) => (
       <span className="block max-w-48 truncate" title={row.definitions?.join(", ")}>
@@ -43,7 +43,7 @@ const COLUMNS: Column<Webhook>[] = [
       </span>
     ),
   },
-  { title: "Made", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
+  { title: "Created", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
 ];
 
 export function Page() {
@@ -56,11 +56,11 @@ export function Page() {
   return (
     <Frame
       title="Webhooks"
-      lead="Other services hear of your jobs by signed messages."
+      lead="Notify other services about your jobs with signed messages."
       actions={
         canAct && (
           <Button look="primary" icon={Plus} onClick={() => setMaking(true)}>
-            New webhook
+            Create webhook
           </Button>
         )
       }
@@ -74,7 +74,8 @@ export function Page() {
           title="No webhooks yet"
           code="jobforge webhooks create https://example.com/jobs --event success --event dead"
         >
-          JobForge notifies your endpoint when jobs start, succeed or fail. Create one here, or:
+          JobForge notifies your endpoint when jobs start, succeed or fail. Create a webhook here or
+          on the command line:
         </Empty>
       ) : (
         <Panel>
@@ -108,7 +109,7 @@ export function WebhookState({ row }: { row: Webhook }) {
         className="inline-flex items-center gap-1.5 align-bottom font-medium text-bad"
         title={row.disabled_reason ?? undefined}
       >
-        <CircleX size={14} aria-hidden /> Off
+        <CircleX size={14} aria-hidden /> Disabled
       </span>
     );
   }
@@ -121,7 +122,7 @@ export function WebhookState({ row }: { row: Webhook }) {
   }
   return (
     <span className="inline-flex items-center gap-1.5 align-bottom font-medium text-ok">
-      <CircleCheck size={14} aria-hidden /> On
+      <CircleCheck size={14} aria-hidden /> Enabled
     </span>
   );
 }

@@ -16,6 +16,7 @@ import { Facts } from "@/parts/fact-list";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { State } from "@/parts/state";
 import { type Column, Table } from "@/parts/table";
 import { Tabs } from "@/parts/tabs";
@@ -80,7 +81,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
       lead={
         <>
           <code className="truncate font-mono text-faint text-xs">{workflow.id}</code>
-          <CopyButton text={workflow.id} label="Copy the id" />
+          <CopyButton text={workflow.id} label="Copy ID" />
         </>
       }
       actions={
@@ -106,10 +107,10 @@ function View({ detail }: { detail: WorkflowDetail }) {
           <span className="num">
             {short(countEnded(counts))} of {short(size)}
           </span>{" "}
-          have ended · {countsInWords(counts)}
+          jobs finished · {countsInWords(counts)}
           {workflow.parent_id && (
             <>
-              {" · within "}
+              {" · part of "}
               <Link
                 to="/workflows/$id"
                 params={{ id: workflow.parent_id }}
@@ -152,7 +153,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
           )}
           {!detail.is_whole && (
             <p className="border-line border-t px-4 py-2 text-warn">
-              It is larger: these are its first {short(detail.nodes.length)} nodes.
+              This workflow has more nodes. The first {short(detail.nodes.length)} are shown.
             </p>
           )}
         </Panel>
@@ -166,7 +167,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
         )}
       </div>
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 lg:grid-cols-2">
-        <Panel title="Facts">
+        <Panel title="Details">
           <Facts facts={factsOf(workflow)} />
         </Panel>
         <div className="flex min-w-0 flex-col gap-4">
@@ -176,7 +177,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
             </Panel>
           )}
           {Object.keys(detail.result).length > 0 && (
-            <Panel title="What its last nodes returned">
+            <Panel title="Result">
               <JsonView label="Result" value={detail.result} />
             </Panel>
           )}
@@ -233,7 +234,7 @@ function NodeTable({ detail, parents, onChoose }: TableProps) {
     },
     { title: "Definition", isWide: true, cell: (row) => row.definition ?? "–" },
     {
-      title: "After",
+      title: "Runs after",
       isWide: true,
       cell: (row) => {
         const names = parents.get(row.node) ?? [];
@@ -246,7 +247,7 @@ function NodeTable({ detail, parents, onChoose }: TableProps) {
     },
     { title: "Attempts", isWide: true, align: "right", cell: (row) => row.attempt ?? "–" },
     { title: "Started", isWide: true, cell: (row) => <Ago at={row.started_at} /> },
-    { title: "Ran", align: "right", cell: (row) => <RunTime node={row} /> },
+    { title: "Run time", align: "right", cell: (row) => <RunTime node={row} /> },
   ];
   return (
     <Table
@@ -270,14 +271,14 @@ function Retry({ id, from, onClose }: { id: string; from: string | null; onClose
           path: { workflow_id: id },
           body: { from },
         });
-        toast(made.jobs === 1 ? "1 job was made." : `${made.jobs} jobs were made.`);
+        toast(`${plural(made.jobs, "job")} created.`);
         await client.invalidateQueries({ queryKey: ["workflow"] });
       }}
     >
       <p className="text-muted">
         {from === null
-          ? "Each node that did not succeed gets a new job. What succeeded is not run again."
-          : "This node and all that come after it get new jobs, also those that succeeded."}
+          ? "Each node that did not succeed gets a new job. Nodes that succeeded do not run again."
+          : "This node and all nodes after it get new jobs, including nodes that succeeded."}
       </p>
     </Confirm>
   );

@@ -37,13 +37,13 @@ const COLUMNS: Column<Row>[] = [
   { title: "Name", isMain: true, cell: (row) => <Name row={row} /> },
   { title: "Progress", cell: (row) => <Progress row={row} isBatch={row.isBatch} /> },
   {
-    title: "Took",
+    title: "Duration",
     isWide: true,
     align: "right",
     cell: (row) => <Span from={row.created_at} to={row.finished_at} />,
   },
   {
-    title: "By",
+    title: "Created by",
     isWide: true,
     cell: (row) => <span className="font-mono text-xs">{row.created_by}</span>,
   },
@@ -74,7 +74,10 @@ export function Page() {
   }
 
   return (
-    <Frame title="Workflows" lead="Jobs that come after each other, and batches that end together.">
+    <Frame
+      title="Workflows"
+      lead="Jobs that depend on each other, and batches of independent jobs."
+    >
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
         <div className="min-w-0 grow">
           <Tabs
@@ -93,7 +96,7 @@ export function Page() {
             key={name}
             data-filter
             aria-label="Name"
-            placeholder="Name, exactly"
+            placeholder="Exact name"
             className="!w-40"
             defaultValue={name ?? ""}
             onKeyDown={(event) => {
@@ -107,7 +110,7 @@ export function Page() {
             value={state ?? ""}
             onChange={(event) => look({ state: event.target.value || undefined })}
           >
-            <option value="">In any state</option>
+            <option value="">Any state</option>
             <option value="running">Running</option>
             <option value="succeeded">Succeeded</option>
             <option value="failed">Failed</option>
@@ -144,10 +147,10 @@ export function Page() {
 }
 
 function EmptyState({ isFiltered }: { isFiltered: boolean }) {
-  if (isFiltered) return <Empty title="None is like that">Take a word out of the filter.</Empty>;
+  if (isFiltered) return <Empty title="No matching workflows">Remove a filter.</Empty>;
   return (
     <Empty title="No workflows yet" code={CODE}>
-      A job may wait for others. A workflow makes all of them at once:
+      Create a workflow in code to run jobs that depend on each other:
     </Empty>
   );
 }

@@ -10,6 +10,8 @@ interface Props {
   title: string;
   children: ReactNode;
   verb: string;
+  /** The label of the button that closes the dialog (default: Cancel). */
+  dismiss?: string | undefined;
   isDangerous?: boolean;
   isReady?: boolean;
   /** Text that the user must type to confirm, for actions on many items. */
@@ -22,6 +24,7 @@ export function Confirm({
   title,
   children,
   verb,
+  dismiss = "Cancel",
   isDangerous = false,
   isReady = true,
   typed,
@@ -57,7 +60,7 @@ export function Confirm({
       >
         {children}
         {typed !== undefined && (
-          <Field label={`Type ${typed} to go on`}>
+          <Field label={`Type ${typed} to confirm`}>
             {(id) => (
               <Input
                 id={id}
@@ -70,7 +73,7 @@ export function Confirm({
         )}
         <FormError error={error} />
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Not now</Button>
+          <Button onClick={onClose}>{dismiss}</Button>
           <Button type="submit" look={isDangerous ? "danger" : "primary"} disabled={!isAllowed}>
             {verb}
           </Button>

@@ -19,7 +19,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
   );
 }
 
-/** Copy a text. Also works over plain http, where browsers offer no clipboard API. */
+/** Copy the text. Also works over plain http, where browsers offer no clipboard API. */
 export async function copy(text: string): Promise<void> {
   if (navigator.clipboard) {
     await navigator.clipboard.writeText(text).catch(() => copyOldWay(text));

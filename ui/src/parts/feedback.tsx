@@ -43,7 +43,7 @@ export function Snippet({ text }: { text: string }) {
   return (
     <div className="mt-2 flex w-full items-start rounded-lg border border-line bg-raised text-left">
       <pre
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
         tabIndex={0}
         className={`min-w-0 flex-1 py-2.5 pl-3 font-mono text-xs leading-5 ${shape}`}
       >
@@ -70,7 +70,7 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
       </p>
       {problem?.requestId && (
         <p className="flex items-center gap-1 text-faint text-xs">
-          Request <code className="break-all font-mono">{problem.requestId}</code>
+          Request ID <code className="break-all font-mono">{problem.requestId}</code>
           <CopyButton text={problem.requestId} />
         </p>
       )}
@@ -88,7 +88,7 @@ function titleOf(problem: Problem | null): string {
   if (problem.status === 0) return "No connection";
   if (problem.status === 403) return "Not allowed";
   if (problem.status === 404) return "Not found";
-  return "That did not work";
+  return "Request failed";
 }
 
 /** A notice at the top of a page, for something that needs attention. */
@@ -123,7 +123,7 @@ export function FormError({ error }: { error: unknown }) {
       )}
       {problem?.requestId && (
         <p className="mt-1 text-xs">
-          Request <code className="break-all font-mono">{problem.requestId}</code>
+          Request ID <code className="break-all font-mono">{problem.requestId}</code>
         </p>
       )}
     </div>

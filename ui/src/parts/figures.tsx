@@ -47,7 +47,7 @@ function FigureContent({
     <div
       className={`relative flex flex-col-reverse justify-end bg-surface px-4 py-3 hover:bg-hover ${place}`}
     >
-      <dt className="truncate text-muted">
+      <dt className="truncate text-muted" title={title}>
         <Link to={to} search={search ?? {}} className="after:absolute after:inset-0">
           {title}
         </Link>

@@ -11,7 +11,7 @@ export function JsonView({ value, label }: { value: unknown; label: string }) {
   return (
     <div className="relative">
       <div
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
         tabIndex={0}
         role="region"
         aria-label={label}
@@ -67,7 +67,7 @@ function Node({ value, name, depth }: { value: unknown; name?: string; depth: nu
             <Node key={key} name={key} value={each} depth={depth + 1} />
           ))}
           {entries.length > MOST && (
-            <div className="pl-4 text-faint">and {entries.length - MOST} more: copy to see all</div>
+            <div className="pl-4 text-faint">{entries.length - MOST} more. Copy to see all.</div>
           )}
         </div>
       )}

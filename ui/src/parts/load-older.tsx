@@ -12,7 +12,7 @@ export function LoadOlder({ of }: { of: Pages }) {
   return (
     <div className="flex justify-center border-line border-t p-2">
       <Button look="quiet" disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>
-        Show older ones
+        Load older
       </Button>
     </div>
   );

@@ -43,7 +43,7 @@ export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>
   }, [label, rows]);
   const last = columns.findLast((column) => !column.isWide);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
     <section className="overflow-x-auto" aria-label={label} tabIndex={0}>
       <table className="w-full border-collapse text-left">
         <thead>

@@ -1,5 +1,6 @@
 /** Relative times with the exact time as tooltip. One shared timer updates all of them. */
 
+import { plural } from "@/parts/plural";
 import { createStore } from "@/store";
 
 const clock = createStore(Date.now());
@@ -17,7 +18,7 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** A past time without "ago", for columns whose header says it. */
+/** A past time without "ago", for columns whose header implies it. */
 export function Age({ at }: { at: string | null | undefined }) {
   const current = clock.use();
   if (!at) return <span className="text-faint">–</span>;
@@ -42,7 +43,7 @@ export function Span({
   return (
     <span
       className="num whitespace-nowrap"
-      title={`from ${formatExact(from)}${to ? ` to ${formatExact(to)}` : ""}`}
+      title={`From ${formatExact(from)}${to ? `\nto ${formatExact(to)}` : ""}`}
     >
       {duration(end - new Date(from).getTime())}
     </span>
@@ -52,7 +53,7 @@ export function Span({
 const MOMENT = /(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d(?::?\d\d)?))/;
 
 /**
- * A sentence of the engine. Its times are shown in the local time zone, with the exact time as
+ * A sentence from the server. Its times are shown in the local time zone, with the exact time as
  * tooltip.
  */
 export function EngineText({ text }: { text: string }) {
@@ -83,7 +84,7 @@ export function formatExact(at: string): string {
   const moment = new Date(at);
   const utc = moment.toISOString().replace("T", " ").replace("Z", " UTC");
   const here = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
-  return `${utc}\n${here} here`;
+  return `${utc}\n${here} local time`;
 }
 
 export function relative(ms: number): string {
@@ -126,8 +127,4 @@ export function setLength(seconds: number): string {
     if (seconds % size === 0) return plural(seconds / size, word);
   }
   return plural(seconds, "second");
-}
-
-function plural(count: number, word: string): string {
-  return count === 1 ? `1 ${word}` : `${count} ${word}s`;
 }

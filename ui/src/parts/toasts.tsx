@@ -24,7 +24,7 @@ export function toast(body: ReactNode, options: { isBad?: boolean; lastsMs?: num
 
 export function toastError(error: unknown): void {
   const request =
-    error instanceof Problem && error.requestId ? ` (request ${error.requestId})` : "";
+    error instanceof Problem && error.requestId ? ` (request ID ${error.requestId})` : "";
   const text = error instanceof Error ? error.message : String(error);
   toast(text + request, { isBad: true, lastsMs: 10_000 });
 }

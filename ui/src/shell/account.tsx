@@ -25,7 +25,7 @@ export function Account({ onHelp }: { onHelp: () => void }) {
           <Button
             look="quiet"
             icon={ICONS[theme]}
-            label={`Theme: ${theme}. Change to ${NEXT[theme]}`}
+            label={`Theme: ${theme}. Switch to ${NEXT[theme]}`}
             onClick={() => setTheme(NEXT[theme])}
           />
           <Button look="quiet" icon={CircleHelp} label="Keyboard shortcuts" onClick={onHelp} />

@@ -6,25 +6,25 @@ const LOOKS = {
     label: "Connecting",
     icon: Radio,
     color: "text-faint",
-    hint: "The stream is being opened.",
+    hint: "Connecting to live updates.",
   },
   live: {
     label: "Live",
     icon: Radio,
     color: "text-ok",
-    hint: "What happens is shown as it happens. Click to pause.",
+    hint: "Live updates are on. Click to pause.",
   },
   paused: {
     label: "Paused",
     icon: Pause,
     color: "text-warn",
-    hint: "Nothing changes until you go on. Click to go on.",
+    hint: "Live updates paused. Click to resume.",
   },
   stale: {
     label: "Stale",
     icon: Unplug,
     color: "text-bad",
-    hint: "The stream is cut: asking every few seconds instead.",
+    hint: "Live updates disconnected. Polling every few seconds.",
   },
 };
 

@@ -40,19 +40,19 @@ export function Palette({ onClose }: { onClose: () => void }) {
 
   return (
     <Modal
-      label="Go to or do"
+      label="Search pages and actions"
       onClose={onClose}
       className="mt-[12vh] w-[calc(100%-2rem)] max-w-xl rounded-xl border border-line bg-surface p-0 shadow-float"
     >
-      <Command label="Go to or do" loop>
+      <Command label="Search pages and actions" loop>
         <Command.Input
           value={text}
           onValueChange={setText}
-          placeholder="Go to a page, a definition, a job's id…"
+          placeholder="Search pages and actions, or enter a job ID"
           className="h-12 w-full border-line border-b bg-transparent px-4 text-base outline-none"
         />
         <Command.List className="max-h-[50vh] overflow-y-auto p-2">
-          <Command.Empty className="p-4 text-muted">Nothing by that name.</Command.Empty>
+          <Command.Empty className="p-4 text-muted">No results.</Command.Empty>
           {isTenant && UUID.test(text.trim()) && (
             <Row icon={Hash} text={`Job ${text.trim()}`} act={() => go(`/jobs/${text.trim()}`)} />
           )}
@@ -99,29 +99,25 @@ export function Palette({ onClose }: { onClose: () => void }) {
               ))}
             </Group>
           )}
-          <Group title="Do">
+          <Group title="Actions">
             {list && list.rows.length > 0 && (
               <>
                 <Row
                   icon={Download}
-                  text={`Save ${list.name} as CSV`}
+                  text={`Export ${list.name} as CSV`}
                   act={() => run(() => saveCsv(list.name, list.rows))}
                 />
                 <Row
                   icon={Download}
-                  text={`Save ${list.name} as JSON`}
+                  text={`Export ${list.name} as JSON`}
                   act={() => run(() => saveJson(list.name, list.rows))}
                 />
               </>
             )}
-            <Row
-              icon={Pause}
-              text="Pause or go on with live updates"
-              act={() => run(togglePaused)}
-            />
+            <Row icon={Pause} text="Pause or resume live updates" act={() => run(togglePaused)} />
             <Row
               icon={SunMoon}
-              text="Switch between light and dark"
+              text="Switch between light and dark theme"
               act={() => run(() => setTheme(isDark() ? "light" : "dark"))}
             />
           </Group>

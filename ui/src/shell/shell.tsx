@@ -45,7 +45,7 @@ export function Shell() {
         error={
           new Problem(
             403,
-            { detail: "A worker's key has no dashboard. Sign in with another." },
+            { detail: "Worker keys cannot use the dashboard. Sign in with another key." },
             null,
           )
         }
@@ -58,7 +58,7 @@ export function Shell() {
         href="#main"
         className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded focus:bg-accent focus:px-3 focus:py-2 focus:text-on-accent"
       >
-        Skip to the page
+        Skip to main content
       </a>
       <aside className="sticky top-0 hidden h-dvh w-56 shrink-0 flex-col border-line border-r bg-surface lg:flex">
         <Sidebar onSearch={() => setOpen("palette")} onHelp={() => setOpen("help")} />
@@ -88,7 +88,7 @@ export function Shell() {
             <Button
               look="quiet"
               icon={X}
-              label="Close the menu"
+              label="Close menu"
               className="absolute top-2.5 right-2"
               onClick={() => setOpen(null)}
             />
@@ -122,7 +122,7 @@ function Sidebar({ onSearch, onHelp }: { onSearch: () => void; onHelp: () => voi
           className="flex h-8 w-full items-center gap-2 rounded-md border border-line bg-bg px-2.5 text-faint hover:border-strong"
         >
           <Search size={14} aria-hidden />
-          <span className="flex-1 text-left">Go to or do…</span>
+          <span className="flex-1 text-left">Search…</span>
           <kbd className="font-sans text-xs">{isMac() ? "⌘K" : "Ctrl K"}</kbd>
         </button>
       </div>

@@ -2,6 +2,7 @@
 
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { Problem } from "@/api/client";
 import { config, routerBase } from "@/config";
 import { Button } from "@/parts/button";
 import { FormError } from "@/parts/feedback";
@@ -24,7 +25,7 @@ export function SignIn() {
       await signIn({ key: key.trim() });
       location.assign(routerBase + safeReturnPath(back));
     } catch (caught) {
-      setError(caught);
+      setError(isRejected(caught) ? new Error("This API key is not valid.") : caught);
       setBusy(false);
     }
   }
@@ -42,10 +43,10 @@ export function SignIn() {
           <Logo />
           <h1 className="font-semibold text-lg">Sign in to JobForge</h1>
         </div>
-        {back && <p className="text-muted">You will be taken back to where you were going.</p>}
+        {back && <p className="text-muted">After you sign in, the requested page opens.</p>}
         <Field
           label="API key"
-          hint="It is exchanged for a cookie that no script can read, and is kept nowhere."
+          hint="The key is exchanged for a cookie that scripts cannot read. The dashboard does not store the key."
         >
           {(id) => (
             <Input
@@ -72,8 +73,8 @@ export function SignIn() {
         <details className="text-muted text-xs">
           <summary>Where do I get a key?</summary>
           <p className="mt-2">
-            An admin makes one under Settings, or on the command line.{" "}
-            <code className="font-mono">jobforge dev</code> prints one.
+            A tenant admin creates keys on the Settings page, and an operator on the command line.{" "}
+            <code className="font-mono">jobforge dev</code> prints a link that signs you in.
           </p>
           <pre className="mt-2 overflow-x-auto rounded bg-raised p-2 font-mono">
             jobforge keys create me --tenant acme
@@ -83,6 +84,10 @@ export function SignIn() {
       </form>
     </main>
   );
+}
+
+function isRejected(error: unknown): boolean {
+  return error instanceof Problem && error.status === 401;
 }
 
 /** Accept only paths on this server, to prevent open redirects. */

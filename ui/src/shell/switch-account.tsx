@@ -38,7 +38,7 @@ export function Switch() {
           <h1 className="font-semibold text-lg">Switch session?</h1>
         </div>
         {offer === null ? (
-          <p className="text-muted">The link was used or has expired.</p>
+          <p className="text-muted">The link has already been used or has expired.</p>
         ) : (
           <p className="text-muted">
             You are signed in as <code className="font-mono">{offer.actor}</code>. The link that you

@@ -30,7 +30,7 @@ function TenantSwitch() {
           className="flex max-w-full items-center gap-1 rounded-md px-1 hover:bg-hover"
         >
           <span className="truncate">{tenant ?? "Installation"}</span>
-          <ChevronsUpDown size={13} className="shrink-0 text-faint" aria-label="Switch" />
+          <ChevronsUpDown size={13} className="shrink-0 text-faint" aria-label="Switch tenant" />
         </button>
       )}
       items={[{ label: "Installation", act: () => location.assign(installationHref) }, ...items]}
@@ -47,14 +47,14 @@ export function TenantBanner() {
     >
       {acts ? <Pencil size={14} aria-hidden /> : <Eye size={14} aria-hidden />}
       <p className="min-w-0 flex-1">
-        {acts ? "You act as" : "You look at"} <strong>{tenant}</strong> as a super admin; its audit
-        log says so.
+        {acts ? "You are acting as" : "You are viewing"} <strong>{tenant}</strong> as a super admin.
+        The tenant's audit log records this.
       </p>
       <Button look="quiet" className="!text-warn" onClick={() => setActing(!acts)}>
-        {acts ? "Look only" : "Allow actions"}
+        {acts ? "View only" : "Allow actions"}
       </Button>
       <Button look="quiet" className="!text-warn" onClick={() => location.assign(installationHref)}>
-        Leave
+        Leave tenant
       </Button>
     </section>
   );

@@ -6,7 +6,7 @@ import type { CatchUp, Overlap, Trigger, TriggerType } from "@/api/schema";
 export interface Condition {
   path: string;
   op: string;
-  /** JSON; text that is not valid JSON stands for itself. */
+  /** JSON. Text that is not valid JSON is a string. */
   value: string;
 }
 

@@ -63,7 +63,7 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
       }}
     >
       <div className="flex min-w-0 flex-col gap-4">
-        <Panel title="What">
+        <Panel title="Trigger">
           <div className="flex flex-col gap-4 p-4">
             {trigger === null && (
               <TypeChoice value={draft.type} onChange={(type) => change({ type })} />
@@ -80,7 +80,7 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
                   />
                 )}
               </Field>
-              <Field label="Runs" isRequired>
+              <Field label="Definition" isRequired>
                 {(id) => (
                   <Select
                     id={id}
@@ -88,7 +88,7 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
                     value={draft.definition}
                     onChange={(event) => change({ definition: event.target.value, payload: null })}
                   >
-                    <option value="">Choose a definition</option>
+                    <option value="">Select a definition</option>
                     {known.data?.items.map((each) => (
                       <option key={each.key} value={each.key}>
                         {each.key}
@@ -100,7 +100,7 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
             </div>
           </div>
         </Panel>
-        <Panel title="When">
+        <Panel title={isSchedule ? "Schedule" : "Event"}>
           <div className="flex flex-col gap-4 p-4">
             {isSchedule ? (
               <ScheduleFields draft={draft} onChange={change} />
@@ -125,9 +125,9 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
             look="primary"
             disabled={isBusy || draft.label.trim() === "" || faultOf(payload) !== null}
           >
-            {trigger ? "Save" : "Make the trigger"}
+            {trigger ? "Save" : "Create trigger"}
           </Button>
-          <Button onClick={onCancel}>Not now</Button>
+          <Button onClick={onCancel}>Cancel</Button>
         </div>
       </div>
       <div className="flex min-w-0 flex-col gap-4">
@@ -170,8 +170,8 @@ function TypeChoice({
   onChange: (type: Draft["type"]) => void;
 }) {
   const choices: [Draft["type"], ReactNode, string][] = [
-    ["schedule", "At times", "By a cron, in a time zone."],
-    ["event", "By event", "When an app says that something has happened."],
+    ["schedule", "Schedule", "At the times of a cron expression, in a time zone."],
+    ["event", "Event trigger", "When your application emits a matching event."],
   ];
   return (
     <fieldset className="grid grid-cols-1 gap-2 sm:grid-cols-2">

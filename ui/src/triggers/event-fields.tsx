@@ -22,7 +22,7 @@ export function EventFields({ draft, onChange }: Props) {
       <Field
         label="Event"
         isRequired
-        hint="A name such as order.paid, order.* for all that start so, or * for every event."
+        hint="A name such as order.paid, a prefix such as order.*, or * for every event."
       >
         {(id) => (
           <>
@@ -47,8 +47,8 @@ export function EventFields({ draft, onChange }: Props) {
         label="Deduplication window (seconds)"
         hint={
           Number(draft.dedupeWindow) > 0
-            ? `Events with the same payload make one job within ${setLength(Number(draft.dedupeWindow))}, unless they are emitted with a key. Set it to 0 if equal payloads can be separate events.`
-            : "Every event makes a job, except events emitted with the same key."
+            ? `Events with the same payload create one job within ${setLength(Number(draft.dedupeWindow))}, unless they are emitted with a key. Set it to 0 if equal payloads can be separate events.`
+            : "Every event creates a job, except events emitted with the same key."
         }
       >
         {(id) => (
@@ -92,7 +92,7 @@ function Conditions({ rows, onChange }: RowsProps) {
   }
   return (
     <fieldset className="flex flex-col gap-2">
-      <legend className="mb-1 font-medium">Only if all of this holds</legend>
+      <legend className="mb-1 font-medium">Conditions (all must match)</legend>
       {rows.map((row, index) => (
         <div key={index} className="flex flex-wrap gap-1.5 sm:flex-nowrap">
           <Input
@@ -103,7 +103,7 @@ function Conditions({ rows, onChange }: RowsProps) {
             onChange={(event) => change(index, { path: event.target.value })}
           />
           <Select
-            aria-label={`Comparison ${index + 1}`}
+            aria-label={`Operator ${index + 1}`}
             className="!w-32 shrink-0"
             value={row.op}
             onChange={(event) =>
@@ -152,11 +152,12 @@ function Conditions({ rows, onChange }: RowsProps) {
         className="self-start"
         onClick={() => onChange([...rows, { path: "event.", op: "eq", value: "" }])}
       >
-        Add a condition
+        Add condition
       </Button>
       {rows.length > 0 && (
         <p className="text-faint text-xs">
-          A value is JSON: 42 is a number. What is no JSON is text; "42" is text, too.
+          Values are JSON: 42 is a number, and "42" is a string. Text that is not valid JSON is a
+          string.
         </p>
       )}
     </fieldset>

@@ -1,5 +1,5 @@
 /**
- * The run history of a trigger: the job of each firing or event, or the reason why there is none.
+ * The firings and event deliveries of a trigger, each with its job or the reason why there is none.
  */
 
 import { useQuery } from "@tanstack/react-query";
@@ -14,21 +14,21 @@ import { Ago } from "@/parts/time";
 import { Outcome } from "@/triggers/outcome";
 
 const KINDS: Record<string, string> = {
-  schedule: "on time",
-  manual: "by hand",
+  schedule: "schedule",
+  manual: "manual",
   backfill: "backfill",
 };
 
 const FIRINGS: Column<Firing>[] = [
-  { title: "For", cell: (row) => <Ago at={row.fire_at} /> },
+  { title: "Scheduled for", cell: (row) => <Ago at={row.fire_at} /> },
   { title: "Outcome", cell: (row) => <Outcome name={row.outcome} /> },
   {
     title: "Job or reason",
     isMain: true,
     cell: (row) => <JobOrReason row={row} />,
   },
-  { title: "Fired", isWide: true, cell: (row) => KINDS[row.kind] ?? row.kind },
-  { title: "At", isWide: true, cell: (row) => <Ago at={row.at} /> },
+  { title: "Cause", isWide: true, cell: (row) => KINDS[row.kind] ?? row.kind },
+  { title: "Fired", isWide: true, cell: (row) => <Ago at={row.at} /> },
 ];
 
 export function Firings({ id }: { id: string }) {
@@ -38,8 +38,9 @@ export function Firings({ id }: { id: string }) {
   return (
     <Panel title="Firings">
       {query.data.items.length === 0 ? (
-        <Empty title="It has not fired yet">
-          A scheduler fires it: every worker carries one along, or run{" "}
+        <Empty title="No firings yet">
+          A scheduler fires this trigger. Every worker with a database connection includes a
+          scheduler. To start a separate one, run{" "}
           <code className="font-mono">jobforge scheduler</code>.
         </Empty>
       ) : (
@@ -55,7 +56,7 @@ export function Firings({ id }: { id: string }) {
 }
 
 const REACTIONS: Column<EventDelivery>[] = [
-  { title: "When", cell: (row) => <Ago at={row.at} /> },
+  { title: "Time", cell: (row) => <Ago at={row.at} /> },
   { title: "Outcome", cell: (row) => <Outcome name={row.outcome} /> },
   {
     title: "Job or reason",
@@ -78,17 +79,17 @@ export function EventReactions({ id, event }: { id: string; event: string }) {
   if (query.isPending) return <Skeleton rows={4} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
   return (
-    <Panel title="What it made of events">
+    <Panel title="Event deliveries">
       {query.data.items.length === 0 ? (
         <Empty
-          title="No event has come yet"
+          title="No matching events yet"
           code={`jf.emit("${event.replace(/\*$/, "created")}", {"order": 7})`}
         >
-          It acts when an app says so:
+          The trigger creates a job when your application emits a matching event:
         </Empty>
       ) : (
         <Table
-          label="Deliveries"
+          label="Event deliveries"
           columns={REACTIONS}
           rows={query.data.items}
           idOf={(row) => row.id}
@@ -105,7 +106,7 @@ interface Done {
 }
 
 const REASONS: Record<string, string> = {
-  filtered: "What the event says does not fit the conditions.",
+  filtered: "The event does not match the conditions.",
   deduplicated: "This job covers the event.",
 };
 

@@ -11,8 +11,8 @@ import { Failure, FormError } from "@/parts/feedback";
 import { relative, useNow } from "@/parts/time";
 
 const CHANGES: Record<string, string> = {
-  skipped: "The clocks leave this time out: it fires at the next minute that they show.",
-  repeated: "The clocks show this time twice.",
+  skipped: "The scheduled time does not exist on this day because of daylight saving time.",
+  repeated: "This time occurs twice on this day because of daylight saving time.",
 };
 
 /** For a schedule that is being edited. */
@@ -26,7 +26,7 @@ export function PlannedRuns({ cron, zone }: { cron: string; zone: string }) {
     );
   }
   if (!query.data)
-    return <p className="px-4 py-3 text-faint">Write a time to see when it fires.</p>;
+    return <p className="px-4 py-3 text-faint">Enter a cron expression to see its next runs.</p>;
   return <Runs next={query.data} />;
 }
 
@@ -65,7 +65,9 @@ function Runs({ next }: { next: Next }) {
                 {run.change && (
                   <span className="block text-warn text-xs" title={CHANGES[run.change]}>
                     <TriangleAlert size={12} className="mr-1 inline" aria-hidden />
-                    clocks change: {run.change}
+                    {run.change === "skipped"
+                      ? `DST: runs at ${timeOf(run)} instead`
+                      : "DST: time occurs twice, runs once"}
                   </span>
                 )}
               </td>
@@ -93,10 +95,14 @@ function dayOf(at: Date): string {
   return year === new Date().getUTCFullYear() ? DAY.format(at) : `${DAY.format(at)} ${year}`;
 }
 
+function timeOf(run: PreviewedRun): string {
+  return run.local.split("T")[1]?.slice(0, 5) ?? "";
+}
+
 /** The local time in the schedule's zone, as the server formatted it. */
 function localOf(run: PreviewedRun): string {
-  const [date, time] = run.local.split("T");
-  return `${dayOf(new Date(`${date}T00:00:00Z`))}, ${time?.slice(0, 5)}`;
+  const [date] = run.local.split("T");
+  return `${dayOf(new Date(`${date}T00:00:00Z`))}, ${timeOf(run)}`;
 }
 
 function utcOf(run: PreviewedRun): string {

@@ -9,8 +9,8 @@ import {
 } from "lucide-react";
 
 const LOOKS: Record<string, [string, LucideIcon, string]> = {
-  enqueued: ["Job made", CircleCheck, "text-ok"],
-  pending: ["Waiting", CircleDashed, "text-muted"],
+  enqueued: ["Job created", CircleCheck, "text-ok"],
+  pending: ["Pending", CircleDashed, "text-muted"],
   skipped: ["Skipped", CircleSlash, "text-faint"],
   deduplicated: ["Deduplicated", Copy, "text-faint"],
   filtered: ["Filtered out", Filter, "text-faint"],

@@ -32,12 +32,12 @@ export function PayloadPanel({ info, hint, text, onChange }: Props) {
       actions={
         values !== null ? (
           <Button look="quiet" onClick={() => setValues(null)}>
-            As JSON
+            Edit as JSON
           </Button>
         ) : (
           back !== null && (
             <Button look="quiet" onClick={() => setValues(back)}>
-              As a form
+              Edit as form
             </Button>
           )
         )
@@ -45,7 +45,7 @@ export function PayloadPanel({ info, hint, text, onChange }: Props) {
     >
       <div className="flex flex-col gap-4 p-4">
         <p className="text-muted">
-          Fixed values, or tags such as{" "}
+          Enter fixed values, or template tags such as{" "}
           <code className="break-all font-mono text-xs">{`{{ ${hint} }}`}</code>.
         </p>
         {values !== null ? (
@@ -71,8 +71,8 @@ export function PayloadPanel({ info, hint, text, onChange }: Props) {
         )}
         {isMasked && (
           <p className="text-warn">
-            Secrets are masked as <code className="font-mono">[redacted]</code>. They stay as they
-            are unless the payload is changed: then put the values in their place.
+            Secrets are masked as <code className="font-mono">[redacted]</code> and stay unchanged.
+            If you change the payload, enter the secret values again.
           </p>
         )}
       </div>

@@ -15,9 +15,9 @@ export function ScheduleFields({ draft, onChange }: Props) {
     <>
       <div className="grid grid-cols-1 gap-4 sm:grid-cols-2">
         <Field
-          label="Cron"
+          label="Cron expression"
           isRequired
-          hint="Minute, hour, day, month, weekday; or @daily and the like."
+          hint="Minute, hour, day, month and weekday; or a name such as @daily."
         >
           {(id) => (
             <Input
@@ -29,14 +29,14 @@ export function ScheduleFields({ draft, onChange }: Props) {
             />
           )}
         </Field>
-        <Field label="Common times">
+        <Field label="Presets">
           {(id) => (
             <Select
               id={id}
               value={PRESETS.some(([cron]) => cron === draft.cron) ? draft.cron : ""}
               onChange={(event) => onChange({ cron: event.target.value })}
             >
-              <option value="">My own</option>
+              <option value="">Custom</option>
               {PRESETS.map(([cron, words]) => (
                 <option key={cron} value={cron}>
                   {words}
@@ -49,7 +49,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
       <Field
         label="Time zone"
         isRequired
-        hint="Whose clocks it goes by, such as Europe/Berlin; tenant stands for the tenant's own."
+        hint="For example Europe/Berlin. Enter tenant for the tenant's time zone."
       >
         {(id) => (
           <>
@@ -68,7 +68,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
           </>
         )}
       </Field>
-      <Field label="Times that no scheduler was there for">
+      <Field label="Missed runs">
         {(id) => (
           <Select
             id={id}
@@ -84,7 +84,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
         )}
       </Field>
       {draft.catchUp === "all" && (
-        <Field label="Maximum number, latest first">
+        <Field label="Maximum number of missed runs, latest first">
           {(id) => (
             <Input
               id={id}
@@ -97,7 +97,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
           )}
         </Field>
       )}
-      <Field label="While a job of the time before has not ended">
+      <Field label="If the previous run is still in progress">
         {(id) => (
           <Select
             id={id}
@@ -113,8 +113,8 @@ export function ScheduleFields({ draft, onChange }: Props) {
         )}
       </Field>
       <Field
-        label="Spread over seconds"
-        hint="Delays each firing by up to this many seconds, so that not all start at once."
+        label="Jitter (seconds)"
+        hint="Delays each run by up to this many seconds, so that schedules do not all start at once."
       >
         {(id) => (
           <Input

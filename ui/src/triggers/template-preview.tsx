@@ -29,10 +29,10 @@ export function TemplatePreview({ pattern, payload }: { pattern: string; payload
     placeholderData: (old) => old,
   });
   return (
-    <Panel title="On a real event">
+    <Panel title="Preview with a recent event">
       {known.length === 0 ? (
         <p className="px-4 py-3 text-muted">
-          No event of that name has come yet. When one has, the payload it would make is shown here.
+          No event with this name yet. When your application emits one, its payload appears here.
         </p>
       ) : (
         <div className="flex flex-col gap-1">
@@ -73,7 +73,7 @@ interface PickerProps {
 
 export function EventPicker({ events: known, value, onChange }: PickerProps) {
   return (
-    <Field label="Event to try">
+    <Field label="Event">
       {(id) => (
         <Select id={id} value={value} onChange={(event) => onChange(event.target.value)}>
           {known.map((each) => (

@@ -10,11 +10,11 @@ import { Check, Field, Input } from "@/parts/form";
 import { originOf } from "@/parts/origin";
 
 export const EVENTS: [WebhookEvent, string][] = [
-  ["start", "An attempt begins"],
+  ["start", "An attempt starts"],
   ["success", "A job succeeds"],
   ["failure", "An attempt fails"],
-  ["dead", "A job is dead: no attempt is left"],
-  ["end", "A job ends, however it does"],
+  ["dead", "A job is dead (it failed permanently)"],
+  ["end", "A job finishes, with any outcome"],
 ];
 
 interface Props {
@@ -56,8 +56,8 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
 
   return (
     <Confirm
-      title={webhook ? "Edit the webhook" : "New webhook"}
-      verb={webhook ? "Save" : "Make it"}
+      title={webhook ? "Edit webhook" : "Create webhook"}
+      verb={webhook ? "Save" : "Create"}
       isReady={
         url.trim() !== "" &&
         events.length > 0 &&
@@ -67,7 +67,11 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
       onClose={onClose}
       act={save}
     >
-      <Field label="URL" isRequired hint="A public address; messages are sent there by POST.">
+      <Field
+        label="URL"
+        isRequired
+        hint="A public address. JobForge sends each message as a POST request."
+      >
         {(id) => (
           <Input
             id={id}
@@ -82,7 +86,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
         <Field
           label="Secret"
           isRequired
-          hint="The URL has another origin. Give the secret that signs the messages again."
+          hint="The URL has another origin. Enter the signing secret again."
         >
           {(id) => (
             <Input
@@ -99,7 +103,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
         </Field>
       )}
       <fieldset className="flex flex-col gap-1.5">
-        <legend className="mb-1 font-medium">Messages when</legend>
+        <legend className="mb-1 font-medium">Send a message when</legend>
         {EVENTS.map(([name, words]) => (
           <Check
             key={name}
@@ -110,7 +114,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
         ))}
       </fieldset>
       <fieldset className="flex flex-col gap-1.5">
-        <legend className="mb-1 font-medium">Of which jobs</legend>
+        <legend className="mb-1 font-medium">For jobs of</legend>
         <Check label="All definitions" checked={isAll} onChange={() => setAll(!isAll)} />
         {!isAll && (
           <div className="flex max-h-40 flex-col gap-1.5 overflow-y-auto rounded-md border border-line p-2.5">
@@ -125,7 +129,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
           </div>
         )}
       </fieldset>
-      <Field label="Note">
+      <Field label="Description">
         {(id) => (
           <Input
             id={id}

@@ -6,16 +6,17 @@ import { Snippet } from "@/parts/feedback";
 export function SecretShown({ text, onClose }: { text: string; onClose: () => void }) {
   return (
     <Dialog
-      title="The secret that signs its messages"
+      title="Signing secret"
       onClose={onClose}
       footer={
         <Button look="primary" onClick={onClose}>
-          I have kept it
+          I've saved it
         </Button>
       }
     >
       <p className="text-muted">
-        It is shown this once. The receiver needs it to make sure that a message is ours.
+        Copy the secret now. You won't be able to see it again. The receiver needs it to verify
+        messages.
       </p>
       <Snippet text={text} />
     </Dialog>

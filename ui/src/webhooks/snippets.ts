@@ -9,14 +9,14 @@ from standardwebhooks import Webhook
 webhook = Webhook(os.environ["WEBHOOK_SECRET"])
 
 @app.post("/jobs")
-async def hear(request: Request) -> Response:
+async def receive(request: Request) -> Response:
     body = await request.body()
     headers = request.headers
-    # Raises when it is not ours, or old.
-    told = webhook.verify(body, dict(headers))
-    # One may come twice, under the same id.
+    # Raises if the signature is invalid or the message is old.
+    message = webhook.verify(body, dict(headers))
+    # A message can arrive twice, with the same ID.
     if is_new(headers["webhook-id"]):
-        handle(told["type"], told["data"])
+        handle(message["type"], message["data"])
     return Response(status_code=204)`,
   },
   {
@@ -28,10 +28,10 @@ const secret = process.env.WEBHOOK_SECRET!;
 const webhook = new Webhook(secret);
 
 app.post("/jobs", express.text({ type: "*/*" }), (req, res) => {
-  // Throws when it is not ours, or old.
-  const told = webhook.verify(req.body, req.headers);
-  // One may come twice, under the same id.
-  if (isNew(req.headers["webhook-id"])) handle(told);
+  // Throws if the signature is invalid or the message is old.
+  const message = webhook.verify(req.body, req.headers);
+  // A message can arrive twice, with the same ID.
+  if (isNew(req.headers["webhook-id"])) handle(message);
   res.sendStatus(204);
 });`,
   },

@@ -15,10 +15,12 @@ interface Props {
 export function CancelWorkflow({ row, isBatch = false, onClose }: Props) {
   const [reason, setReason] = useState("");
   const what = isBatch ? "batch" : "workflow";
+  const capitalized = isBatch ? "Batch" : "Workflow";
   return (
     <Confirm
       title={`Cancel this ${what}?`}
-      verb={`Cancel the ${what}`}
+      verb={`Cancel ${what}`}
+      dismiss={`Keep ${what}`}
       isDangerous
       onClose={onClose}
       act={async () => {
@@ -32,14 +34,17 @@ export function CancelWorkflow({ row, isBatch = false, onClose }: Props) {
               path: { workflow_id: row.id },
               body,
             });
-        toast(answer.state === "canceled" ? "Canceled." : "What runs is asked to stop.");
+        toast(
+          answer.state === "canceled" ? `${capitalized} canceled.` : "Stopping the running jobs…",
+        );
         await client.invalidateQueries({ queryKey: ["workflow"] });
       }}
     >
       <p className="text-muted">
-        What has not started will not run. Jobs that run are asked to stop. What is done stays.
+        Jobs that have not started will not run. Running jobs are asked to stop. Finished jobs are
+        unchanged.
       </p>
-      <Field label="Reason" hint="Shown with each of its jobs and in the audit log.">
+      <Field label="Reason" hint="Shown on each job and in the audit log.">
         {(id) => (
           <Input id={id} value={reason} onChange={(event) => setReason(event.target.value)} />
         )}

@@ -4,21 +4,21 @@ import type { Fact } from "@/parts/fact-list";
 import { Ago, Span } from "@/parts/time";
 
 const CALLBACKS: Record<string, string> = {
-  on_success: "When it succeeds",
-  on_failure: "When it fails",
-  on_complete: "However it ends",
+  on_success: "On success",
+  on_failure: "On failure",
+  on_complete: "On completion",
 };
 
 export function factsOf(row: WorkflowInfo): Fact[] {
   const facts: Fact[] = [
     ["Started", <Ago key="started" at={row.created_at} />],
-    ["By", row.created_by],
-    ["Took", <Span key="took" from={row.created_at} to={row.finished_at} />],
+    ["Created by", row.created_by],
+    ["Duration", <Span key="duration" from={row.created_at} to={row.finished_at} />],
   ];
-  if (row.finished_at) facts.push(["Ended", <Ago key="ended" at={row.finished_at} />]);
+  if (row.finished_at) facts.push(["Finished", <Ago key="finished" at={row.finished_at} />]);
   if (row.correlation_id) {
     facts.push([
-      "Correlation",
+      "Correlation ID",
       <Link
         key="correlation"
         to="/jobs"
@@ -32,7 +32,10 @@ export function factsOf(row: WorkflowInfo): Fact[] {
   for (const [name, callback] of Object.entries(row.callbacks)) {
     const { definition } = callback as { definition?: string };
     const isMade = row.called.includes(name);
-    facts.push([CALLBACKS[name] ?? name, `${definition ?? "a job"}${isMade ? ", made" : ""}`]);
+    facts.push([
+      CALLBACKS[name] ?? name,
+      `${definition ?? "a job"}${isMade ? " (job created)" : ""}`,
+    ]);
   }
   return facts;
 }

@@ -87,7 +87,9 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
           ))}
         </ol>
         {nodes.length > MOST && (
-          <p className="pt-2 text-faint">The first {MOST} are drawn. The table has them all.</p>
+          <p className="pt-2 text-faint">
+            The first {MOST} nodes are shown. The Table tab lists all nodes.
+          </p>
         )}
       </div>
     </div>

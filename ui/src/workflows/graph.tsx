@@ -124,8 +124,8 @@ function Follow({ running }: { running: string[] }) {
   if (ids === "" && !follows) return null;
   return (
     <ControlButton
-      aria-label="Follow what runs"
-      title="Follow what runs"
+      aria-label="Follow running nodes"
+      title="Follow running nodes"
       aria-pressed={follows}
       className={follows ? "bg-accent-soft" : ""}
       onClick={() => setFollows(!follows)}
@@ -184,7 +184,7 @@ function titleOf(box: Box): string {
 function subtitleOf(box: Box): string {
   const [node] = box.nodes;
   const isRetried = (node?.attempt ?? 0) > 1;
-  return `${node?.definition ?? "forgotten"}${isRetried ? ` · attempt ${node?.attempt}` : ""}`;
+  return `${node?.definition ?? "deleted by retention"}${isRetried ? ` · attempt ${node?.attempt}` : ""}`;
 }
 
 function layout({ boxes, edges }: Shape, isVertical: boolean) {

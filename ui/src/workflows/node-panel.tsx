@@ -28,7 +28,7 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
   const [node] = nodes;
   if (node === undefined) return null;
   const close = (
-    <Button look="quiet" icon={X} label="Close the panel" onClick={() => onChoose(undefined)} />
+    <Button look="quiet" icon={X} label="Close panel" onClick={() => onChoose(undefined)} />
   );
   if (nodes.length > 1) {
     return (
@@ -45,7 +45,7 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
           [
             "Job",
             node.state === "forgotten" ? (
-              "past retention"
+              "deleted by retention"
             ) : (
               <Link
                 key="job"
@@ -61,10 +61,10 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
           ["Queue", node.queue ?? "–"],
           ["Attempts", `${node.attempt ?? 0} of ${node.max_attempts ?? "–"}`],
           ["Started", <Ago key="started" at={node.started_at} />],
-          ["Ran", <RunTime key="ran" node={node} />],
+          ["Run time", <RunTime key="run" node={node} />],
           [
-            "After",
-            parents.length > 0 ? <NodeNames names={parents} onChoose={onChoose} /> : "nothing",
+            "Runs after",
+            parents.length > 0 ? <NodeNames names={parents} onChoose={onChoose} /> : "none",
           ],
         ]}
       />
@@ -154,7 +154,7 @@ function NodeList({ nodes, onChoose }: { nodes: NodeInfo[]; onChoose: (node: str
         ))}
       </ul>
       {nodes.length > MOST && (
-        <p className="border-line border-t px-4 py-2 text-faint">The table has them all.</p>
+        <p className="border-line border-t px-4 py-2 text-faint">The Table tab lists all nodes.</p>
       )}
     </>
   );

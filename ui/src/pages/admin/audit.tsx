@@ -16,7 +16,7 @@ export function Page() {
   return (
     <Frame
       title="Audit"
-      lead="What operators and tenant admins did, newest first. Click on a value to see only that."
+      lead="Actions of operators and tenant admins, newest first. Click a value to filter by it."
     >
       <AuditList />
     </Frame>
@@ -51,18 +51,18 @@ export function AuditList() {
       </button>
     );
   const columns: Column<AuditEntry>[] = [
-    { title: "When", cell: (row) => <Ago at={row.at} /> },
+    { title: "Time", cell: (row) => <Ago at={row.at} /> },
     {
-      title: "Who",
+      title: "Actor",
       cell: (row) => <span className="font-mono text-xs">{cell("actor", row.actor)}</span>,
     },
     {
-      title: "What",
+      title: "Action",
       cell: (row) => <span className="font-medium">{cell("action", row.action)}</span>,
     },
-    { title: "To what", isWide: true, cell: (row) => cell("target", row.target) },
+    { title: "Target", isWide: true, cell: (row) => cell("target", row.target) },
     {
-      title: "Detail",
+      title: "Details",
       isMain: true,
       isWide: true,
       cell: (row) => (
@@ -79,12 +79,12 @@ export function AuditList() {
     <Panel>
       {Object.keys(filter).length > 0 && (
         <div className="flex flex-wrap items-center gap-2 border-line border-b px-4 py-2">
-          Only
+          Filtered by
           {Object.entries(filter).map(([name, value]) => (
             <Button
               key={name}
               onClick={() => narrow(name, undefined)}
-              label={`No longer only ${value}`}
+              label={`Remove filter ${name}: ${value}`}
             >
               {name}: {shortId(value)} ×
             </Button>
@@ -96,8 +96,8 @@ export function AuditList() {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : query.data.items.length === 0 ? (
-        <Empty title="Nothing was done">
-          Cancels, retries, pauses, keys and limits are written down here.
+        <Empty title="No audit log entries">
+          The audit log records cancellations, retries, pauses, and changes of keys and limits.
         </Empty>
       ) : (
         <Table label="Audit log" columns={columns} rows={query.data.items} idOf={(row) => row.id} />

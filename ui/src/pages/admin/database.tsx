@@ -7,6 +7,7 @@ import type { DatabaseState, Finding, HorizonHolder, LockWait, TableStats } from
 import { short } from "@/jobs/short-count";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { type Column, Count, Table } from "@/parts/table";
 import { Ago, duration } from "@/parts/time";
 
@@ -31,9 +32,9 @@ export function Page() {
 }
 
 const LOOKS = {
-  ok: { icon: CircleCheck, color: "text-ok", word: "Good:" },
+  ok: { icon: CircleCheck, color: "text-ok", word: "OK:" },
   warning: { icon: TriangleAlert, color: "text-warn", word: "Warning:" },
-  failed: { icon: CircleX, color: "text-bad", word: "Wrong:" },
+  failed: { icon: CircleX, color: "text-bad", word: "Failed:" },
 };
 
 /** Problems first, each with its fix; checks that passed are summarized below. */
@@ -42,7 +43,7 @@ function Findings({ findings }: { findings: Finding[] }) {
   const well = findings.filter((each) => each.grade === "ok");
   wrong.sort((one, other) => Number(other.grade === "failed") - Number(one.grade === "failed"));
   return (
-    <Panel title={wrong.length === 0 ? "All is well" : "What the doctor finds"}>
+    <Panel title={wrong.length === 0 ? "No problems found" : "Doctor findings"}>
       {wrong.length > 0 && (
         <ul>
           {wrong.map((each) => (
@@ -85,20 +86,20 @@ function Line({ finding }: { finding: Finding }) {
 function OldestSnapshots({ rows }: { rows: HorizonHolder[] }) {
   const columns: Column<HorizonHolder>[] = [
     {
-      title: "Who",
+      title: "Session",
       isMain: true,
       cell: (row) => (
         <SessionName name={`${row.kind} ${row.name}`} about={[row.login, row.program, row.state]} />
       ),
     },
     {
-      title: "For",
+      title: "Open for",
       align: "right",
       cell: (row) => (row.seconds === null ? "–" : duration(row.seconds * 1000)),
     },
-    { title: "Transactions", isWide: true, align: "right", cell: (row) => short(row.age) },
+    { title: "Age in transactions", isWide: true, align: "right", cell: (row) => short(row.age) },
     {
-      title: "What ends it",
+      title: "Fix",
       isWide: true,
       cell: (row) => (
         <span className="flex min-w-96 max-w-xl">
@@ -108,12 +109,12 @@ function OldestSnapshots({ rows }: { rows: HorizonHolder[] }) {
     },
   ];
   return (
-    <Panel title="Who keeps dead rows from being removed">
+    <Panel title="Transactions blocking vacuum">
       {rows.length === 0 ? (
-        <p className="px-4 py-3 text-muted">Nobody: no transaction is open that looks back.</p>
+        <p className="px-4 py-3 text-muted">None. Vacuum can remove all dead rows.</p>
       ) : (
         <Table
-          label="Who keeps dead rows"
+          label="Transactions blocking vacuum"
           columns={columns}
           rows={rows}
           idOf={(row) => `${row.kind} ${row.name}`}
@@ -126,13 +127,13 @@ function OldestSnapshots({ rows }: { rows: HorizonHolder[] }) {
 function LockWaits({ rows }: { rows: LockWait[] }) {
   const columns: Column<LockWait>[] = [
     {
-      title: "Who",
+      title: "Waiting session",
       isMain: true,
       cell: (row) => <SessionName name={`session ${row.pid}`} about={[row.login, row.program]} />,
     },
-    { title: "For", align: "right", cell: (row) => duration(row.seconds * 1000) },
+    { title: "Waiting for", align: "right", cell: (row) => duration(row.seconds * 1000) },
     {
-      title: "Behind",
+      title: "Blocked by",
       cell: (row) =>
         row.holder === 0 ? (
           "a prepared transaction"
@@ -145,12 +146,12 @@ function LockWaits({ rows }: { rows: LockWait[] }) {
     },
   ];
   return (
-    <Panel title="Who waits for a lock">
+    <Panel title="Lock waits">
       {rows.length === 0 ? (
-        <p className="px-4 py-3 text-muted">Nobody.</p>
+        <p className="px-4 py-3 text-muted">None. No session waits for a lock.</p>
       ) : (
         <Table
-          label="Who waits for a lock"
+          label="Lock waits"
           columns={columns}
           rows={rows}
           idOf={(row) => `${row.pid} ${row.holder}`}
@@ -213,7 +214,7 @@ function Tables({ tables }: { tables: TableStats[] }) {
       ),
     },
     {
-      title: "With indexes",
+      title: "Size with indexes",
       align: "right",
       by: (row) => row.bytes,
       cell: (row) => (
@@ -235,9 +236,14 @@ function Tables({ tables }: { tables: TableStats[] }) {
       by: (row) => row.live,
       cell: (row) => <Count of={row.live} text={short(row.live)} />,
     },
-    { title: "Dead", align: "right", by: (row) => row.dead, cell: (row) => <Dead row={row} /> },
     {
-      title: "Vacuumed",
+      title: "Dead rows",
+      align: "right",
+      by: (row) => row.dead,
+      cell: (row) => <Dead row={row} />,
+    },
+    {
+      title: "Last vacuum",
       isWide: true,
       align: "right",
       by: (row) => row.vacuumed_at,
@@ -245,7 +251,7 @@ function Tables({ tables }: { tables: TableStats[] }) {
         row.has_autovacuum ? (
           <Ago at={row.vacuumed_at} />
         ) : (
-          <span className="font-medium text-bad">switched off</span>
+          <span className="font-medium text-bad">autovacuum off</span>
         ),
     },
   ];
@@ -277,8 +283,9 @@ function Partitions({ state }: { state: DatabaseState }) {
         </li>
         {state.history.map((each) => (
           <li key={each.table}>
-            <code className="font-mono text-xs">{each.table}</code> has partitions for{" "}
-            {each.days_ahead} days ahead{each.has_strays ? ", and rows beside them" : ""}
+            <code className="font-mono text-xs">{each.table}</code> has partitions for the next{" "}
+            {plural(each.days_ahead, "day")}
+            {each.has_strays ? ", and rows in the default partition" : ""}
           </li>
         ))}
       </ul>

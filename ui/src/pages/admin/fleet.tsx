@@ -30,7 +30,7 @@ export function Page() {
   const slots = live.reduce((sum, each) => sum + each.slots, 0);
   const running = rows.reduce((sum, each) => sum + each.running, 0);
   return (
-    <Frame title="Fleet" lead="All tenants together.">
+    <Frame title="Fleet" lead="Jobs and workers of all tenants.">
       <Figures>
         <OldestWait rows={rows} />
         <Figure
@@ -41,7 +41,7 @@ export function Page() {
         <Figure title="Running" value={short(running)} to="/admin/queues" />
         <Figure
           title="Slots in use"
-          value={slots === 0 ? "no slots" : `${Math.round((100 * running) / slots)} %`}
+          value={slots === 0 ? "no slots" : `${Math.round((100 * running) / slots)}%`}
           to="/admin/workers"
           isBad={slots === 0}
         />
@@ -68,7 +68,7 @@ function ErrorRate() {
   return (
     <Figure
       title="Failed in 1 h"
-      value={data ? `${share > 0 && share < 10 ? share.toFixed(1) : Math.round(share)} %` : "–"}
+      value={data ? `${share > 0 && share < 10 ? share.toFixed(1) : Math.round(share)}%` : "–"}
       to="."
       search={{ range: "1h" }}
       isBad={share >= BAD_SHARE}
@@ -84,7 +84,7 @@ function OldestWait({ rows }: { rows: QueueInfo[] }) {
   const waited = oldest ? now - new Date(oldest.at).getTime() : 0;
   return (
     <Headline
-      title={oldest ? `Oldest wait, in ${oldest.name}` : "Nothing waits"}
+      title={oldest ? `Oldest wait · queue ${oldest.name}` : "No waiting jobs"}
       value={oldest ? duration(waited) : "0 s"}
       to="/admin/queues"
       isBad={waited > LONG_MS}

@@ -31,7 +31,7 @@ export function Page() {
   return (
     <Frame
       title="Scheduler"
-      lead="Any number may run, and every worker with a database carries one; one acts at a time, so nothing is made twice."
+      lead="Every worker with a database connection includes a scheduler. Only one acts at a time, so nothing runs twice."
     >
       <SchedulerStatus state={scheduler} />
       <SchedulerTurns state={scheduler} />
@@ -51,14 +51,14 @@ function SchedulerStatus({ state }: { state: SchedulerState }) {
   const heard = lastActiveAt(state);
   const isSilent = heard === null || heard > SILENT_S;
   const figures: [string, string, boolean][] = [
-    ["A scheduler acted", heard === null ? "never" : relative(-heard * 1000), isSilent],
+    ["Last scheduler activity", heard === null ? "never" : relative(-heard * 1000), isSilent],
     ["Schedules", formatDelay(state.schedule_lag_s), state.schedule_lag_s > LATE_S],
     [
       `Events, ${short(state.pending_events)} waiting`,
       formatDelay(state.event_lag_s),
       state.event_lag_s > LATE_S,
     ],
-    ["Triggers with a fault", short(state.faulty_triggers), state.faulty_triggers > 0],
+    ["Invalid triggers", short(state.faulty_triggers), state.faulty_triggers > 0],
   ];
   return (
     <>
@@ -69,7 +69,8 @@ function SchedulerStatus({ state }: { state: SchedulerState }) {
         >
           <span className="flex items-center gap-2">
             <TriangleAlert size={15} className="shrink-0" aria-hidden />
-            No scheduler runs: nothing fires, and nothing is added up. Start one:
+            No scheduler is running: triggers do not fire, and statistics are not updated. Start
+            one:
           </span>
           <Snippet text="jobforge scheduler" />
         </div>
@@ -95,14 +96,14 @@ function formatDelay(seconds: number): string {
 }
 
 const TASKS: Record<string, string> = {
-  statistics: "Adds up what ended, twice a minute",
-  partitions: "Makes partitions of the history ahead, hourly",
-  retention: "Clears away what is old, hourly",
+  statistics: "Aggregates finished attempts, twice a minute",
+  partitions: "Creates upcoming history partitions, hourly",
+  retention: "Deletes data past its retention period, hourly",
 };
 
-const UPKEEP: Column<SchedulerTask>[] = [
+const TASK_COLUMNS: Column<SchedulerTask>[] = [
   {
-    title: "Upkeep",
+    title: "Task",
     isMain: true,
     cell: (row) => (
       <span className="flex min-w-0 flex-col md:block">
@@ -111,22 +112,31 @@ const UPKEEP: Column<SchedulerTask>[] = [
       </span>
     ),
   },
-  { title: "By", cell: (row) => <span className="font-mono text-xs">{row.by}</span> },
+  { title: "Leader", cell: (row) => <span className="font-mono text-xs">{row.by}</span> },
   {
-    title: "Alone for",
+    title: "For",
     isWide: true,
     align: "right",
-    cell: (row) => <span title="nobody else has done it since">{duration(row.held_s * 1000)}</span>,
+    cell: (row) => (
+      <span title="No other process has run the task in this time.">
+        {duration(row.held_s * 1000)}
+      </span>
+    ),
   },
-  { title: "Last", align: "right", cell: (row) => relative(-row.age_s * 1000) },
+  { title: "Last run", align: "right", cell: (row) => relative(-row.age_s * 1000) },
 ];
 
-/** Schedulers have no permanent leader: whichever comes first takes the next turn. */
+/** Schedulers have no permanent leader: the first one that is free runs a task. */
 function SchedulerTurns({ state }: { state: SchedulerState }) {
   if (state.upkeep.length === 0) return null;
   return (
-    <Panel title="Who has the turns">
-      <Table label="Upkeep" columns={UPKEEP} rows={state.upkeep} idOf={(row) => row.task} />
+    <Panel title="Maintenance tasks">
+      <Table
+        label="Maintenance tasks"
+        columns={TASK_COLUMNS}
+        rows={state.upkeep}
+        idOf={(row) => row.task}
+      />
     </Panel>
   );
 }
@@ -177,23 +187,23 @@ function Misses({ rows, slugs }: { rows: MissedFiring[]; slugs: Slugs }) {
       title: "Tenant",
       cell: (row) => <TenantLink id={row.tenant_id} slugs={slugs} path="/triggers" />,
     },
-    { title: "For", align: "right", cell: (row) => <Ago at={row.fire_at} /> },
-    { title: "Seen", isWide: true, align: "right", cell: (row) => <Ago at={row.at} /> },
+    { title: "Scheduled for", align: "right", cell: (row) => <Ago at={row.fire_at} /> },
+    { title: "Recorded", isWide: true, align: "right", cell: (row) => <Ago at={row.at} /> },
   ];
   return (
     <Panel
-      title="Times that made no job"
+      title="Missed runs"
       actions={<Choice label="Outcome" name="outcome" choices={OUTCOMES} active={outcome} />}
     >
       {shown.length === 0 ? (
         <p className="px-4 py-3 text-muted">
           {rows.length === 0
-            ? "None: of all schedules, every time has made its job."
-            : `None of the latest ${rows.length} was ${outcome}.`}
+            ? "No missed runs: every firing of a schedule created its job."
+            : `No ${outcome} runs among the latest ${rows.length} missed runs.`}
         </p>
       ) : (
         <Table
-          label="Times that made no job"
+          label="Missed runs"
           columns={columns}
           rows={shown}
           idOf={(row) => `${row.trigger_id} ${row.fire_at}`}
@@ -204,20 +214,20 @@ function Misses({ rows, slugs }: { rows: MissedFiring[]; slugs: Slugs }) {
 }
 
 const WORDS: Record<StuckItem["kind"], { title: string; path: string }> = {
-  overdue: { title: "Schedule is late", path: "/triggers" },
-  faulty: { title: "Trigger was disabled", path: "/triggers" },
-  event: { title: "Events wait", path: "/events" },
-  operation: { title: "Operation stands still", path: "/operations" },
-  webhook: { title: "Endpoint was disabled", path: "/webhooks" },
-  unserved: { title: "No worker serves", path: "/jobs" },
-  blocked: { title: "Job waits for nothing", path: "/jobs" },
+  overdue: { title: "Schedule overdue", path: "/triggers" },
+  faulty: { title: "Trigger disabled", path: "/triggers" },
+  event: { title: "Events waiting", path: "/events" },
+  operation: { title: "Operation stalled", path: "/operations" },
+  webhook: { title: "Webhook disabled", path: "/webhooks" },
+  unserved: { title: "No worker available", path: "/jobs" },
+  blocked: { title: "Job blocked without a cause", path: "/jobs" },
 };
 
 function Troubles({ rows, slugs }: { rows: StuckItem[]; slugs: Slugs }) {
   const columns: Column<StuckItem>[] = [
-    { title: "What", cell: (row) => WORDS[row.kind].title },
+    { title: "Problem", cell: (row) => WORDS[row.kind].title },
     {
-      title: "Which",
+      title: "Subject",
       isMain: true,
       cell: (row) => (
         <span className="flex min-w-0 flex-col">
@@ -240,15 +250,15 @@ function Troubles({ rows, slugs }: { rows: StuckItem[]; slugs: Slugs }) {
     { title: "Since", align: "right", cell: (row) => <Ago at={row.since} /> },
   ];
   return (
-    <Panel title="What does not go on by itself">
+    <Panel title="Needs attention">
       {rows.length === 0 ? (
         <p className="px-4 py-3 text-muted">
-          Nothing: schedules fire on time, events are dispatched, and every job that waits has a
+          No problems: schedules fire on time, events are dispatched, and every waiting job has a
           worker.
         </p>
       ) : (
         <Table
-          label="What does not go on"
+          label="Needs attention"
           columns={columns}
           rows={rows}
           idOf={(row) => `${row.kind} ${row.tenant_id} ${row.subject} ${row.detail}`}

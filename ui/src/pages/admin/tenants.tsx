@@ -57,15 +57,15 @@ export function Page() {
     { title: "Slug", isWide: true, cell: (row) => row.slug ?? "–" },
     { title: "Weight", align: "right", by: (row) => row.weight, cell: (row) => row.weight },
     countOf("Queued", waits),
-    { ...countOf("Ran in 1 h", ran), isWide: true },
+    { ...countOf("Attempts in 1 h", ran), isWide: true },
     {
       title: "Limits",
       isWide: true,
       cell: (row) => <Limits row={{ ...row, rate_period_s: 1 }} />,
     },
-    { title: "Zone", isWide: true, cell: (row) => row.timezone },
+    { title: "Time zone", isWide: true, cell: (row) => row.timezone },
     {
-      title: "Since",
+      title: "Created",
       isWide: true,
       by: (row) => row.created_at,
       cell: (row) => <Ago at={row.created_at} />,
@@ -83,7 +83,7 @@ export function Page() {
           <Button
             look="quiet"
             icon={SlidersHorizontal}
-            label={`Change ${row.slug ?? row.id}`}
+            label={`Edit ${row.slug ?? row.id}`}
             onClick={() => setOpen(row)}
           />
           <Button
@@ -99,11 +99,11 @@ export function Page() {
   return (
     <Frame
       title="Tenants"
-      lead="Fair by default: each gets its turn, by weight, whatever the others do."
+      lead="Each tenant gets its share of the workers by weight, whatever the load of other tenants."
       actions={
         may("tenants", "write") && (
           <Button icon={Plus} onClick={() => setOpen("new")}>
-            New tenant
+            Create tenant
           </Button>
         )
       }
@@ -113,7 +113,9 @@ export function Page() {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : query.data.items.length === 0 ? (
-        <Empty title="No tenants yet" code="jobforge tenants create acme" />
+        <Empty title="No tenants yet" code="jobforge tenants create acme">
+          Create a tenant here or on the command line:
+        </Empty>
       ) : (
         <Panel>
           <Table label="Tenants" columns={columns} rows={query.data.items} idOf={(row) => row.id} />
@@ -169,8 +171,8 @@ function Edit({ tenant, onClose }: { tenant: TenantInfo | null; onClose: () => v
   );
   return (
     <Confirm
-      title={tenant ? `Change ${tenant.slug ?? tenant.id}` : "New tenant"}
-      verb={tenant ? "Change it" : "Make it"}
+      title={tenant ? `Edit ${tenant.slug ?? tenant.id}` : "Create tenant"}
+      verb={tenant ? "Save" : "Create"}
       isReady={values.slug !== ""}
       onClose={onClose}
       act={async () => {
@@ -193,12 +195,12 @@ function Edit({ tenant, onClose }: { tenant: TenantInfo | null; onClose: () => v
       }}
     >
       <div className="grid gap-4 sm:grid-cols-2">
-        {field("slug", "Slug", "Its name in addresses and commands.")}
+        {field("slug", "Slug", "The tenant's name in URLs and commands.")}
         {field("name", "Name")}
-        {field("timezone", "Time zone", "Such as Europe/Berlin.")}
-        {field("weight", "Weight", "Its share when all want more.")}
-        {field("max_running", "Jobs at once", now(tenant?.max_running))}
-        {field("max_pending", "Jobs waiting", now(tenant?.max_pending))}
+        {field("timezone", "Time zone", "For example Europe/Berlin.")}
+        {field("weight", "Weight", "The share of the workers, relative to other tenants.")}
+        {field("max_running", "Maximum running jobs", now(tenant?.max_running))}
+        {field("max_pending", "Maximum waiting jobs", now(tenant?.max_pending))}
         {field("rate_limit", "Starts per second", now(tenant?.rate_limit))}
       </div>
     </Confirm>
@@ -214,5 +216,5 @@ function number(value: string): number | null {
 }
 
 function now(value: number | null | undefined): string {
-  return value == null ? "Now: no limit." : `Now: ${value}.`;
+  return value == null ? "Current limit: none." : `Current limit: ${value}.`;
 }

@@ -11,6 +11,7 @@ import { Confirm } from "@/parts/confirm";
 import { Id } from "@/parts/copy";
 import { Empty, Failure, Notice, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
+import { plural } from "@/parts/plural";
 import { type Column, Table } from "@/parts/table";
 import { Ago, duration } from "@/parts/time";
 import { toast } from "@/parts/toasts";
@@ -43,7 +44,7 @@ export function Page() {
           <span className="truncate font-medium">
             {row.host ?? "unknown host"}
             {row.pid !== null && (
-              <span className="hidden text-faint md:inline"> · pid {row.pid}</span>
+              <span className="hidden text-faint md:inline"> · PID {row.pid}</span>
             )}
           </span>
           <span className="hidden truncate text-faint md:inline">
@@ -94,13 +95,13 @@ export function Page() {
       cell: (row) => <Clock skewS={row.clock_skew_s} />,
     },
     {
-      title: "Heard from",
+      title: "Last heartbeat",
       by: (row) => row.heartbeat_at,
       cell: (row) => (
         <span className="flex flex-col">
           <Ago at={row.heartbeat_at} />
           <span className="hidden text-faint text-xs md:inline">
-            began <Ago at={row.started_at} />
+            started <Ago at={row.started_at} />
           </span>
         </span>
       ),
@@ -114,14 +115,14 @@ export function Page() {
               <Button
                 look="quiet"
                 icon={Waves}
-                label="Drain: finish and end"
+                label="Drain worker: finish its jobs, then exit"
                 onClick={() => setOpen({ verb: "drain", worker: row })}
               />
             )}
             <Button
               look="quiet"
               icon={OctagonX}
-              label="Stop: hand back and end"
+              label="Stop worker: release its jobs, then exit"
               onClick={() => setOpen({ verb: "stop", worker: row })}
             />
           </span>
@@ -137,10 +138,11 @@ export function Page() {
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : rows.length === 0 ? (
         <Empty
-          title="No worker was there in the last day"
+          title="No workers in the last 24 hours"
           code="jobforge worker app.py --queues mail:10,default"
         >
-          Jobs wait until one is. On any machine that reaches the database or this server:
+          Jobs wait until a worker starts. Start one on any machine that can reach the database or
+          this server:
         </Empty>
       ) : (
         <Panel>
@@ -156,7 +158,7 @@ export function Page() {
       {open && (
         <Confirm
           title={open.verb === "drain" ? "Drain this worker?" : "Stop this worker?"}
-          verb={open.verb === "drain" ? "Drain it" : "Stop it"}
+          verb={open.verb === "drain" ? "Drain worker" : "Stop worker"}
           isDangerous={open.verb === "stop"}
           onClose={() => setOpen(null)}
           act={async () => {
@@ -164,14 +166,14 @@ export function Page() {
             if (open.verb === "drain")
               await call("post", "/api/v1/workers/{worker_id}/drain", { path });
             else await call("post", "/api/v1/workers/{worker_id}/stop", { path });
-            toast("The worker receives this with its next heartbeat.");
+            toast("The worker receives the request with its next heartbeat.");
             await client.invalidateQueries({ queryKey: ["workers"] });
           }}
         >
           <p className="text-muted">
             {open.verb === "drain"
-              ? "It takes no more jobs and ends when those that run have ended."
-              : "It hands its jobs back, which costs them no attempt, and ends."}
+              ? "The worker claims no more jobs, and exits when its running jobs have finished."
+              : "The worker releases its running jobs to the queue and exits. This does not use up an attempt."}
           </p>
         </Confirm>
       )}
@@ -183,13 +185,11 @@ function StaleWarning({ rows }: { rows: WorkerInfo[] }) {
   const held = rows.reduce((sum, row) => sum + row.running, 0);
   return (
     <Notice isBad>
-      {rows.length === 1 ? "A worker was" : `${rows.length} workers were`} not heard from for a
-      minute
+      {rows.length === 1 ? "1 worker has" : `${rows.length} workers have`} sent no heartbeat for a
+      minute.{" "}
       {held > 0
-        ? `; jobs still held: ${held}. Any other worker hands them on as soon as their leases expire.`
-        : rows.length === 1
-          ? "; it holds no jobs."
-          : "; they hold no jobs."}
+        ? `Running jobs: ${held}. Another worker recovers each job when its lease expires.`
+        : "No jobs are affected."}
     </Notice>
   );
 }
@@ -210,7 +210,7 @@ function WorkerState({ state }: { state: string }) {
 function Clock({ skewS }: { skewS: number | null }) {
   if (skewS === null) return NONE;
   const way = skewS > 0 ? "ahead of" : "behind";
-  const told = `about ${Math.abs(skewS).toFixed(1)} s ${way} the database's clock, which decides`;
+  const told = `About ${Math.abs(skewS).toFixed(1)} s ${way} the database's clock, which sets all times`;
   if (Math.abs(skewS) <= MOST_SKEW_S) {
     return (
       <span className="text-muted" title={told}>
@@ -250,6 +250,6 @@ function buildsOf(rows: WorkerInfo[]): string | null {
       counts.set(row.build, (counts.get(row.build) ?? 0) + 1);
   }
   return counts.size > 0
-    ? [...counts].map(([build, count]) => `${build} on ${count}`).join(", ")
+    ? [...counts].map(([build, count]) => `${build} (${plural(count, "worker")})`).join(", ")
     : null;
 }

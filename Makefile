@@ -82,7 +82,7 @@ ui-dev: $(INSTALLED) ## Run the dashboard's development server with hot reload; 
 	@$(BIN)/python hatch_build.py serve
 
 ui-shots: $(INSTALLED) ui system-deps ## Write the screenshots in docs/assets
-	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui -k sound
+	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui -k passes_the_checks
 
 bench: $(INSTALLED) ## Benchmark JobForge and other systems; write docs/benchmarks.md (about 2 hours, resumable)
 	@$(BIN)/python bench/run.py $(ARGS)

@@ -15,5 +15,5 @@ async def pay(ctx: Context, order: int) -> str:
     handle = await shipping.aenqueue(
         config="shipping", url="orders", method="POST", body={"id": order}
     )
-    ctx.log.info("shipping asked for", job=str(handle.id))
+    ctx.log.info("shipping requested", job=str(handle.id))
     return str(handle.id)

@@ -19,7 +19,7 @@ class Service(BaseHTTPRequestHandler):
         order = self.rfile.read(int(self.headers["Content-Length"])).decode()
         key = self.headers["Idempotency-Key"]
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
-            self._answer(401, {"error": "who are you?"})
+            self._answer(401, {"error": "invalid token"})
         elif key not in self.seen:
             self.seen.add(key)
             self._answer(503, {"error": "busy"}, **{"Retry-After": "0"})

@@ -18,7 +18,7 @@ jf = JobForge()  # connects to JOBFORGE_DATABASE_URL, or to the Postgres of `job
 async def send_welcome(ctx: Context, to: str, name: str) -> str:
     """Send a welcome message to a new user."""
     ctx.log.info("sending", to=to)
-    await asyncio.sleep(0.1)  # stands in for a mail server
+    await asyncio.sleep(0.1)  # a real app would call a mail service
     await ctx.progress(1, 1, "sent")
     return f"Welcome, {name}!"
 
@@ -27,13 +27,13 @@ async def send_welcome(ctx: Context, to: str, name: str) -> str:
 def fetch_rates(ctx: Context, fails: int = 2) -> dict[str, float]:
     """Fail in the first `fails` attempts, then succeed. The delay before each retry grows."""
     if ctx.attempt <= fails:
-        raise ConnectionError(f"no answer at attempt {ctx.attempt}")
+        raise ConnectionError(f"no response in attempt {ctx.attempt}")
     return {"EUR": 1.0, "USD": 1.16}
 
 
 @jf.job(queue="reports", timeout=600)
 def make_report(ctx: Context, pages: int = 20) -> str:
-    """Make a report page by page, and report the progress."""
+    """Create a report page by page, and report the progress."""
     for page in range(1, pages + 1):
         ctx.check()
         time.sleep(0.2)
@@ -47,7 +47,7 @@ def watch_folder(ctx: Context) -> None:
     ctx.log.info("watching")
     while not ctx.cancelled:
         time.sleep(0.1)
-    ctx.log.info("tidied up")
+    ctx.log.info("cleaned up")
     ctx.check()
 
 
@@ -55,7 +55,7 @@ def watch_folder(ctx: Context) -> None:
 def count_orders(ctx: Context) -> str:
     """Count orders every minute; in every fifth minute, the first attempt fails."""
     if time.gmtime().tm_min % 5 == 0 and ctx.attempt == 1:
-        raise TimeoutError("the shop does not answer")
+        raise TimeoutError("the shop does not respond")
     for shelf in range(1, 11):
         ctx.log.info("counting", shelf=shelf)
         ctx.progress(shelf, 10)

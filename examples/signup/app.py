@@ -8,11 +8,11 @@ from jobforge.errors import EventTimeout
 
 jf = JobForge()
 
-End = Literal["settled in", "given up"]
+End = Literal["confirmed", "not confirmed"]
 
 
 async def send(to: str, text: str) -> None:
-    """Print the mail; stands in for a mail server."""
+    """Print the mail. Replace this with a call of your mail service."""
     print(f"to {to}: {text}")
 
 
@@ -22,10 +22,10 @@ async def sign_up(ctx: Context, address: str) -> End:
     if not await confirmed(ctx, address, within=timedelta(days=3)):
         await ctx.step("remind", send, address, "Your address is still not confirmed.")
         if not await confirmed(ctx, address, within=timedelta(days=4)):
-            return "given up"
+            return "not confirmed"
     await ctx.sleep(timedelta(days=1))
     await ctx.step("tips", send, address, "A day with us: what you may have missed.")
-    return "settled in"
+    return "confirmed"
 
 
 async def confirmed(ctx: Context, address: str, within: timedelta) -> bool:

@@ -12,6 +12,6 @@ jf = JobForge()
 def settle_invoice(ctx: Context, number: int) -> dict[str, int]:
     """Settle an invoice. Numbers below 1 are invalid, so the job fails without a retry."""
     if number < 1:
-        raise Dead(f"there is no invoice {number}")
+        raise Dead(f"invoice {number} not found")
     ctx.log.info("settled", number=number)
     return {"number": number}

@@ -13,7 +13,7 @@ jf = JobForge()
 
 @jf.job
 def reserve(order: int) -> str:
-    return f"2 seats held for order {order}"
+    return f"2 seats reserved for order {order}"
 
 
 @jf.job
@@ -24,7 +24,7 @@ def charge(order: int) -> str:
 @jf.job
 def ship(order: int, address: str) -> str:
     if not address:
-        raise Dead("there is nowhere to ship to")
+        raise Dead("the order has no address")
     return f"order {order} is on its way to {address}"
 
 
@@ -32,7 +32,7 @@ def ship(order: int, address: str) -> str:
 def undo(ctx: Context, order: int) -> list[str]:
     """Revert the succeeded jobs, last one first. Enqueued once, when the workflow has failed."""
     done = [name for name, step in ctx.parents.items() if step.state == "succeeded"]
-    return [f"{name} of order {order} is undone" for name in reversed(done)]
+    return [f"{name} of order {order} was reverted" for name in reversed(done)]
 
 
 def place(order: int, address: str) -> WorkflowHandle:

@@ -104,7 +104,7 @@ def test_a_job_of_the_example_notices_its_cancellation(shell: Terminal, folder: 
             job_id = watching.output.split()[0]
             assert shell.read("jobs", "cancel", job_id) == f"{job_id}\tcanceling"
             assert watching.wait_for_exit() == 1
-        assert "tidied up" in watching.output
+        assert "cleaned up" in watching.output
         assert "canceled" in watching.output
         _end(dev, folder)
 

@@ -52,7 +52,7 @@ def test_the_example_creates_a_job_each_minute(
         for words in commands:
             if "$(jobforge" not in " ".join(words):
                 shell.read(*words)
-    assert _results(conn)[0].startswith("made for 2")
+    assert _results(conn)[0].startswith("created for 2")
 
 
 def test_the_python_of_the_page_runs(

@@ -60,11 +60,11 @@ def test_a_sign_up_is_finished_after_a_day_or_abandoned(
     kit.drain(with_scheduled=False)
     kit.travel(days=1)
     kit.drain(with_scheduled=False)
-    assert jobs["ada"].result() == "settled in"
+    assert jobs["ada"].result() == "confirmed"
     kit.travel(days=2)
     kit.drain(with_scheduled=False)
     confirm(kit, "bob", TENANT)
     kit.drain()
-    assert (jobs["bob"].result(), jobs["eve"].result()) == ("settled in", "given up")
+    assert (jobs["bob"].result(), jobs["eve"].result()) == ("confirmed", "not confirmed")
     mails = capsys.readouterr().out.splitlines()
     assert len(mails) == len(set(mails)) == 3 + 2 + 2

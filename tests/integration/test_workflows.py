@@ -220,7 +220,7 @@ def test_the_saga_example_undoes_its_completed_steps(kit: Kit) -> None:
     drained = kit.drain()
     assert good.result() == {"ship": "order 7 is on its way to Harbour Lane 3"}
     assert bad.wait().workflow.state is WorkflowState.FAILED
-    undone = ["charge of order 8 is undone", "reserve of order 8 is undone"]
+    undone = ["charge of order 8 was reverted", "reserve of order 8 was reverted"]
     assert results(drained, "undo") == [undone]
 
 

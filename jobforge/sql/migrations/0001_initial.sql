@@ -771,6 +771,17 @@ create type jobforge.workflow_node as (
     place integer[],
     path text,
     state text,
+-- A job that waited for a job that has finished, as returned by
+-- jobforge_private.take_waiting_children. `is_doomed`: the parent failed, and the child's policy is
+-- to be canceled then.
+create type jobforge.waiting_child as (
+    tenant_id uuid,
+    child_id uuid,
+    parent_id uuid,
+    is_within boolean,
+    is_doomed boolean
+);
+
     definition text,
     version integer,
     queue text,

@@ -422,6 +422,14 @@ create type jobforge.named_definition as (
     flags smallint
 );
 
+-- A count of a tenant's pending jobs with IDs below `before`, valid until a time, as
+-- jobforge_private.check_pending_limit uses it.
+create type jobforge.pending_count as (
+    until timestamptz,
+    before uuid,
+    jobs bigint
+);
+
 -- The conditions of a list or a bulk action; null means no condition.
 create type jobforge.job_filter as (
     states text[],

@@ -16,13 +16,16 @@
 --   check_job -> job_fault
 --   check_jobs -> has_short_text, job_fault
 --   check_payloads -> check_job
---   check_pending_limit -> sign
---   insert_jobs -> check_pending_limit, notify_queue
+--   check_pending_limit -> load_pending_count, count_earlier_pending, store_pending_count
+--   insert_jobs -> check_pending_limit, resolve_and_notify
 --   insert_payloads -> check_pending_limit, notify_queue
 --   notify_queue -> recently_ready_jobs
+--   load_pending_count -> sign
 --   renew_key -> key_expires_at
 --   reserve_key -> key_expires_at
 --   reserve_keys -> reserve_key, replace_job, renew_key
 --
+--   resolve_and_notify -> notify_queue
+--   store_pending_count -> sign
 -- Lock order: idempotency keys in order of definition and key; then replaced jobs in order of ID,
 -- blocked ones last; then parents (workflows/). Plain enqueues take no locks.

@@ -48,7 +48,7 @@ begin
             exit when array(select n.job_id from unnest(v_nodes) as n) <@ v_known;
             raise sqlstate 'JF099';
         exception
-            when sqlstate 'JF099' then null;  -- not JF000, which stands for all JF codes
+            when sqlstate 'JF099' then null;  -- not JF000, which would catch all JF codes
         end;
     end loop;
     select n.path, n.state into v_fault from unnest(v_nodes) as n

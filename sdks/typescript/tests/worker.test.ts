@@ -651,6 +651,31 @@ test("a step that comes too late ends the run of its job", async () => {
   leases.drop(job);
 });
 
+test("a step that cannot be stored fails only its own job", async () => {
+  const { job } = recordingRun();
+  const sizes: number[] = [];
+  const run = async (call: { readonly values: readonly unknown[] }) => {
+    const steps = JSON.parse(String(call.values[1])) as { name: string }[];
+    sizes.push(steps.length);
+    if (steps.some(({ name }) => name === "bad")) throw new errors.Invalid("planted");
+    return steps.map(() => "ok");
+  };
+  const stepWriter = new StepWriter(
+    randomUUID(),
+    { run } as unknown as MonitoredLink,
+    new LeaseTable(30),
+  );
+  const names = ["first", "second", "bad", "last"];
+  const stored = Promise.allSettled(names.map((name) => stepWriter.add(job, name, 0, null)));
+  const loop = { waitForWake: async () => {} } as unknown as BackgroundLoop;
+  while (sizes.length < 5) await stepWriter.step(loop);
+  assert.deepEqual(sizes, [4, 2, 2, 1, 1]);
+  assert.deepEqual(
+    (await stored).map(({ status }) => status),
+    ["fulfilled", "fulfilled", "rejected", "fulfilled"],
+  );
+});
+
 test("a lease that has run out by our own clock is given up, and never extended again", () => {
   const { job, run, stops, deadlines } = recordingRun();
   const leases = new LeaseTable(30);

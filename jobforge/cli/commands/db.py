@@ -9,7 +9,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
-from jobforge.cli.commands import database_logins
+from jobforge.cli.commands import bound_logins
 from jobforge.cli.database import DatabaseUrlOption, connect, find_url
 from jobforge.cli.dev_setup import find_or_create_key, prepare_database
 from jobforge.cli.findings import print_findings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobforge.db.doctor.probes import TableStats
 
 app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
-app.add_typer(database_logins.app)
+app.add_typer(bound_logins.app)
 
 
 @app.command()

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
-import type { BackgroundLoop } from "../src/db/loop.ts";
+import type { BackgroundLoop } from "../src/background-loop.ts";
 import type { MonitoredLink } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
 import type { JobOptions } from "../src/sdk/settings.ts";

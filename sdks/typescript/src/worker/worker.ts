@@ -13,6 +13,7 @@
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { BackgroundLoop } from "../background-loop.ts";
 import {
   type Call,
   enqueueChildren,
@@ -22,7 +23,6 @@ import {
   unregisterWorker,
 } from "../calls/index.ts";
 import type { Database } from "../db/database.ts";
-import { BackgroundLoop } from "../db/loop.ts";
 import { MonitoredLink, Outage } from "../db/outage.ts";
 import { emit, type Fields, isEnabled, jobFields } from "../observability/logs.ts";
 import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";

@@ -12,7 +12,8 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.responses import JsonResponse
 from jobforge.db.doctor import collect, probes
-from jobforge.db.doctor.checks import Facts, Finding, diagnose, suggest_release
+from jobforge.db.doctor.checks import diagnose
+from jobforge.db.doctor.findings import Facts, Finding
 from jobforge.db.doctor.probes import (
     ConnectionUsage,
     LockWait,
@@ -20,6 +21,7 @@ from jobforge.db.doctor.probes import (
     TableStats,
     VacuumBlocker,
 )
+from jobforge.db.doctor.vacuum_checks import suggest_release
 from jobforge.types.diagnostics import Gauge
 from jobforge.types.triggers import FiringKind
 

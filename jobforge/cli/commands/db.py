@@ -151,7 +151,7 @@ def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = F
     Lists each table's rows and last vacuum, and what prevents the removal of dead rows.
     """
     from jobforge.db.doctor import collect
-    from jobforge.db.doctor.checks import advise_vacuum
+    from jobforge.db.doctor.vacuum_checks import advise_vacuum
 
     with connect(database_url) as conn:
         facts = collect.gather(conn)

@@ -48,6 +48,8 @@ def migrate(
 ) -> None:
     """Bring the schema up to date, all or nothing."""
     from jobforge.db import migrate as migrations
+    from jobforge.db.migration_errors import REPAIR
+    from jobforge.db.migration_plan import plan
 
     if repair + roles_only + dry_run > 1:
         raise ConfigError("--dry-run, --repair and --roles-only can't be used together")
@@ -61,7 +63,7 @@ def migrate(
         return
     with connect(database_url) as conn:
         if dry_run:
-            names = [script.name for script in migrations.plan(conn)]
+            names = [script.name for script in plan(conn)]
         else:
             with output.show_progress("migrating") as report:
                 names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=report)
@@ -70,7 +72,7 @@ def migrate(
     if faults:
         output.note(
             f"Nothing is due, but {len(faults)} access rights differ from this release; "
-            f"run: {migrations.REPAIR}"
+            f"run: {REPAIR}"
         )
     elif not names:
         output.note("Nothing is due")
@@ -94,10 +96,10 @@ def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> No
 @app.command()
 def status(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
     """List the files of the schema and their state."""
-    from jobforge.db import migrate as migrations
+    from jobforge.db import migration_plan
 
     with connect(database_url) as conn:
-        files = migrations.status(conn)
+        files = migration_plan.status(conn)
     rows = [
         {"name": file.name, "state": file.state.value, "applied_at": file.applied_at}
         for file in files

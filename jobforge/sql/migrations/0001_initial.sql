@@ -771,14 +771,6 @@ create type jobforge.edge as (
     state text
 );
 
--- A node of a workflow or of its inner workflows, as returned by jobforge_private.list_nodes.
--- `path` is its name after the names of the workflows around it; `state` is the state of its job.
-create type jobforge.workflow_node as (
-    workflow_id uuid,
-    job_id uuid,
-    place integer[],
-    path text,
-    state text,
 -- A job that waited for a job that has finished, as returned by
 -- jobforge_private.take_waiting_children. `is_doomed`: the parent failed, and the child's policy is
 -- to be canceled then.
@@ -790,6 +782,14 @@ create type jobforge.waiting_child as (
     is_doomed boolean
 );
 
+-- A node of a workflow or of its inner workflows, as returned by jobforge_private.list_nodes.
+-- `path` is its name after the names of the workflows around it; `state` is the state of its job.
+create type jobforge.workflow_node as (
+    workflow_id uuid,
+    job_id uuid,
+    place integer[],
+    path text,
+    state text,
     definition text,
     version integer,
     queue text,
@@ -1283,8 +1283,8 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
 -- 15 Statistics and the stream --------------------------------------------------------------------
 
 -- Sums over the attempts of one tenant, definition and queue that ended in one minute. Each attempt
--- counts in one of five columns: `failed` will be retried, `died` were the last attempts of dead
--- jobs, `handed_back` were released or snoozed. The histograms use the buckets of
+-- counts in one of five columns: `failed` will be retried, `dead` were the last attempts of dead
+-- jobs, `released` were released or snoozed. The histograms use the buckets of
 -- jobforge_private.duration_bounds(). All columns are sums, so late attempts can be added, and rows
 -- can be added up.
 create table jobforge.minute_statistics (
@@ -1292,9 +1292,9 @@ create table jobforge.minute_statistics (
     minute timestamptz not null,
     succeeded bigint not null,
     failed bigint not null,
-    died bigint not null,
+    dead bigint not null,
     canceled bigint not null,
-    handed_back bigint not null,
+    released bigint not null,
     wait_ms bigint not null,
     run_ms bigint not null,
     cpu_ms bigint not null,

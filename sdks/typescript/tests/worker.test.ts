@@ -459,7 +459,7 @@ test("hooks run around an attempt and once after the end", async () => {
   ]);
 });
 
-test("a worker that stops hands back what its claims ahead still bring", async () => {
+test("a worker that stops releases what its claims ahead still bring", async () => {
   const jf = newApp();
   const { inline } = inlineQueue();
   let stop: () => void = () => undefined;
@@ -566,8 +566,8 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
     return handles;
   });
   assert.equal((await reader.client.getJob(short?.id ?? "")).state, "succeeded");
-  const handedBack = await reader.client.getJob(long?.id ?? "");
-  assert.deepEqual([handedBack.state, handedBack.attempt], ["queued", 0]);
+  const released = await reader.client.getJob(long?.id ?? "");
+  assert.deepEqual([released.state, released.attempt], ["queued", 0]);
   await reader.close();
 });
 
@@ -607,7 +607,7 @@ function recordingRun() {
   return { job, run, stops, deadlines };
 }
 
-test("a job whose lease has run out before it was started is handed back", async () => {
+test("a job whose lease has run out before it was started is released", async () => {
   const definition = newApp().job(unique("late"), { isolation: "inline" }, () => undefined);
   const served = mapServedDefinitions(
     [definition],
@@ -707,7 +707,7 @@ test("a heartbeat that is held neither extends the lease nor stops the job", () 
   leases.drop(job);
 });
 
-test("a lease that runs out while a heartbeat is unanswered is given up to be handed back", () => {
+test("a lease that runs out while a heartbeat is unanswered is given up to be released", () => {
   const { job, run, stops } = recordingRun();
   const leases = new LeaseTable(30);
   leases.hold(

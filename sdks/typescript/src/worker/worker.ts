@@ -165,7 +165,7 @@ export class Worker implements JobServices {
     this.#claimLoop = new BackgroundLoop("claims", (loop) => this.#claimer.step(loop));
     this.#settleLoop = new BackgroundLoop("outcomes", (loop) => this.#settler.step(loop));
     this.#stepLoop = new BackgroundLoop("steps", (loop) => this.#stepWriter.step(loop));
-    this.#heartbeatLoop = new BackgroundLoop("upkeep", (loop) => heartbeat.step(loop));
+    this.#heartbeatLoop = new BackgroundLoop("heartbeat", (loop) => heartbeat.step(loop));
     this.#leaseWatchLoop = new BackgroundLoop("watch", (loop) => this.#watchLeases(loop));
     this.#jobListener = new JobListener(this.#database, this.workerId, Object.keys(queues), {
       onJob: (queue) => this.#onJobNotification(queue),

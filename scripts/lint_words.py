@@ -30,6 +30,13 @@ WORDS = {
     r"so many": "a number of, N",
     r"astray": "in the default partition",
     r"dlq": "failures",
+    r"hand(?:s|ed|ing)?[ _]back": "release",
+    r"is_back": "has_recurred",
+    r"(?:\w+_)?strays": "rows in the default partition",
+    r"upkeep(?:_\w+)?|\w+_upkeep(?:_\w+)?": "maintenance",
+    r"waiting_turn": "waiting_slot",
+    r"\w+_dead_letters?": "dead jobs",
+    r"is_whole": "name what is complete",
 }
 _WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _SEPARATOR = re.compile(r"\|(?:\s*:?-+:?\s*\|)+\s*")

@@ -37,7 +37,11 @@ _GAUGES: dict[str, tuple[str, str, list[str]]] = {
         "Queued jobs of the tenants with most of them, and of all others.",
         ["tenant"],
     ),
-    "dead": ("jobforge_dead_letters", "Dead jobs that nobody has retried or discarded.", []),
+    "dead": (
+        "jobforge_unresolved_dead_jobs",
+        "Dead jobs that nobody has retried or discarded.",
+        [],
+    ),
     "expired_leases": (
         "jobforge_expired_leases",
         "Running jobs whose worker has not been heard from in time.",
@@ -50,9 +54,9 @@ _GAUGES: dict[str, tuple[str, str, list[str]]] = {
         "For how long the schedule has been due that has been due longest.",
         [],
     ),
-    "upkeep_age": (
-        "jobforge_upkeep_age_seconds",
-        "How long ago a scheduler began that task of the upkeep; statistics: every half a minute.",
+    "maintenance_age": (
+        "jobforge_maintenance_age_seconds",
+        "How long ago a scheduler began that maintenance task; statistics: every half a minute.",
         ["task"],
     ),
     "faulty_triggers": ("jobforge_faulty_triggers", "Triggers that cannot be read.", []),
@@ -76,8 +80,8 @@ _GAUGES: dict[str, tuple[str, str, list[str]]] = {
         "For how many days to come the history has partitions.",
         ["table"],
     ),
-    "strays": (
-        "jobforge_partition_strays",
+    "default_rows": (
+        "jobforge_partition_default_rows",
         "1 if rows went into the default partition.",
         ["table"],
     ),

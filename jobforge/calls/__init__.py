@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         resume_tenant,
         stop_worker,
     )
-    from jobforge.calls.api_access import (
+    from jobforge.calls.api_requests import (
         enqueue_jobs_once,
         note_access,
         take_request,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         start_artifact_sweep,
         unused_artifacts,
     )
+    from jobforge.calls.bound_logins import bind_login, list_bound_logins, unbind_login
     from jobforge.calls.connectors import (
         create_connector_config,
         delete_connector_config,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
         open_connector_config,
         rewrap_tenant_key,
     )
-    from jobforge.calls.database_logins import bind_login, list_bound_logins, unbind_login
     from jobforge.calls.definitions import (
         get_definition,
         list_audit,
@@ -354,9 +354,9 @@ _GROUPS = (
     "failures",
     "jobs",
     "keys",
-    "database_logins",
+    "bound_logins",
     "admin",
-    "api_access",
+    "api_requests",
     "statistics",
     "stream",
     "triggers",

@@ -2,7 +2,7 @@
 
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
-from jobforge.types.diagnostics import AppliedFile, Gauge, Miss, Trouble
+from jobforge.types.diagnostics import AppliedFile, Gauge, InstallationProblem, MissedRun
 
 
 def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
@@ -14,23 +14,23 @@ def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
     )
 
 
-def find_problems() -> Call[list[Trouble]]:
+def find_problems() -> Call[list[InstallationProblem]]:
     return Call(
         "select kind, subject, tenant_id, since, detail from jobforge.find_problems()",
         (),
-        _troubles,
+        _problems,
     )
 
 
-def find_unreadable() -> Call[list[Trouble]]:
+def find_unreadable() -> Call[list[InstallationProblem]]:
     return Call(
         "select kind, subject, tenant_id, since, detail from jobforge.find_unreadable()",
         (),
-        _troubles,
+        _problems,
     )
 
 
-def list_missed_firings(*, limit: int = 50) -> Call[list[Miss]]:
+def list_missed_firings(*, limit: int = 50) -> Call[list[MissedRun]]:
     """List missed firings of schedules, latest first."""
     return Call(
         """
@@ -38,7 +38,7 @@ def list_missed_firings(*, limit: int = 50) -> Call[list[Miss]]:
           from jobforge.list_missed_firings(%s::integer)
         """,
         (limit,),
-        _misses,
+        _missed_runs,
     )
 
 
@@ -52,12 +52,12 @@ def _gauges(rows: Rows) -> list[Gauge]:
     return list(map(Gauge._make, rows))
 
 
-def _troubles(rows: Rows) -> list[Trouble]:
-    return list(map(Trouble._make, rows))
+def _problems(rows: Rows) -> list[InstallationProblem]:
+    return list(map(InstallationProblem._make, rows))
 
 
-def _misses(rows: Rows) -> list[Miss]:
-    return list(map(Miss._make, rows))
+def _missed_runs(rows: Rows) -> list[MissedRun]:
+    return list(map(MissedRun._make, rows))
 
 
 def _applied_files(rows: Rows) -> list[AppliedFile]:

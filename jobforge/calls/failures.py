@@ -24,7 +24,7 @@ def list_failures(
     return Call(
         """
         select fingerprint, definition, jobs, first_seen, last_seen, sample_job_id, error, note,
-               snoozed_until, resolved_in, versions, hourly, build, is_back
+               snoozed_until, resolved_in, versions, hourly, build, has_recurred
           from jobforge.list_failures(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),

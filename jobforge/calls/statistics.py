@@ -29,7 +29,7 @@ def get_statistics(
     which: Mapping[str, str] = {name: value for name, value in given.items() if value is not None}
     return Call(
         """
-        select at, definition, queue, attempts, succeeded, failed, died, canceled, handed_back,
+        select at, definition, queue, attempts, succeeded, failed, dead, canceled, released,
                wait_ms, run_ms, cpu_ms, peak_memory_bytes, wait_p50_ms, wait_p95_ms, run_p50_ms,
                run_p95_ms
           from jobforge.get_statistics(%s, %s, %s::integer, %s::jsonb, %s, %s)

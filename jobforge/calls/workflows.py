@@ -209,7 +209,7 @@ def _workflow_detail(rows: Rows) -> WorkflowDetail:
         list(map(_read_node, nodes)),
         [(parent, child) for parent, child in edges],
         workflow["result"],
-        workflow["is_whole"],
+        workflow["has_all_nodes"],
     )
 
 

@@ -8,7 +8,7 @@ import typer
 from jobforge.cli import output
 
 if TYPE_CHECKING:
-    from jobforge.db.doctor.checks import Finding
+    from jobforge.db.doctor.findings import Finding
 
 _MARKS = {"ok": "✓", "warning": "!", "failed": "✗"}
 

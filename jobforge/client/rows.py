@@ -74,7 +74,7 @@ def created_batch(response: Json) -> Rows:
 
 
 def workflow(response: Json) -> Rows:
-    extra = {name: response[name] for name in ("result", "is_whole")}
+    extra = {name: response[name] for name in ("result", "has_all_nodes")}
     return [(response["workflow"] | extra, response["nodes"], response["edges"])]
 
 

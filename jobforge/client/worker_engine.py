@@ -224,7 +224,7 @@ WORKER_ROUTES: Routes = {
         "limit",
         items(tenant_id=UUID, job_id=UUID, lease=None, state=None),
     ),
-    "ensure_partitions": Route("POST /worker/partitions", "-", single_value("made")),
+    "ensure_partitions": Route("POST /worker/partitions", "-", single_value("created")),
 }
 # Maintenance that the server runs itself.
 _SERVER_SIDE_CALLS = {"advance_operations"}

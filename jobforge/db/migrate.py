@@ -1,22 +1,19 @@
-"""Brings a database's schema up to date with the files under sql/.
+"""Brings a database's schema up to date with the files under sql/, in one transaction.
 
-Owns the record of applied files (`jobforge.migrations`, one row per file with its checksum),
-decides which files are due, and applies them in one transaction. schema_files.py reads the files.
+migration_plan.py decides which files are due; schema_files.py reads them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from jobforge.db.connection import Connection
+from jobforge.db.migration_errors import MIGRATE, REPAIR, migration_error, translate_errors
+from jobforge.db.migration_plan import plan
 from jobforge.db.schema_files import (
     DROP_STALE_FUNCTIONS,
     REMEMBER_FUNCTIONS,
@@ -29,99 +26,16 @@ from jobforge.db.schema_files import (
     read_revision,
     read_scripts,
 )
-from jobforge.errors import JobForgeError, MigrationError, Unavailable
-from jobforge.types.diagnostics import AppliedFile
+from jobforge.errors import MigrationError
 
 LOCK_TIMEOUT = "5s"
 
 # How long a migration waits for another migration to finish; longer than a wait for a table.
 _WAIT_FOR_OTHERS = "10min"
-
-MIGRATE = "jobforge db migrate"
-REPAIR = "jobforge db migrate --repair"
-
 _NAMED_AT_ONCE = 3
-
-_INSUFFICIENT_PRIVILEGE = "42501"
-_UNDEFINED_FUNCTION = "42883"
-_LOCK_NOT_AVAILABLE = "55P03"
-_HINTS = {
-    _INSUFFICIENT_PRIVILEGE: "the migrating user needs CREATEROLE, and CREATE on this database; "
-    "later migrations need membership in jobforge_owner",
-    _LOCK_NOT_AVAILABLE: "a transaction holds a table that has to change; "
-    "try again, or wait longer with --lock-timeout",
-}
-
 _IS_FOREIGN = """
     select p.txid > pg_snapshot_xmax(pg_current_snapshot()) from jobforge.statistics_position as p
 """
-
-
-class FileState(StrEnum):
-    """State of a file compared with the database's record."""
-
-    APPLIED = "applied"
-    DUE = "due"
-    CHANGED = "changed"  # another version was applied; due again
-    TAMPERED = "tampered"  # a migration that was edited after it ran
-    UNKNOWN = "unknown"  # recorded, but not a file of this release
-
-
-@dataclass(frozen=True, slots=True)
-class FileStatus:
-    name: str
-    state: FileState
-    applied_at: datetime | None
-
-    @property
-    def is_outdated(self) -> bool:
-        return self.state is not FileState.APPLIED
-
-
-def status(conn: Connection, root: Path = SQL) -> list[FileStatus]:
-    """Return every file in order of application, then recorded files that do not exist."""
-    return _compare_files(_read_records(conn), root)
-
-
-def list_outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
-    """Return the files whose applied version differs from this release's."""
-    return [each.name for each in _compare_files(_records(applied), root) if each.is_outdated]
-
-
-def is_newer(applied: Iterable[AppliedFile], root: Path = SQL) -> bool:
-    """Return whether a newer release than this one applied these files."""
-    return _recorded_revision(_records(applied)) > read_revision(root)
-
-
-def _records(applied: Iterable[AppliedFile]) -> "dict[str, _Record]":
-    return {each.name: _Record(each.checksum, each.applied_at) for each in applied}
-
-
-def _recorded_revision(recorded: "dict[str, _Record]") -> int:
-    return int(recorded[REVISION].checksum) if REVISION in recorded else 0
-
-
-def _compare_files(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
-    recorded = {name: record for name, record in recorded.items() if name != REVISION}
-    files = read_scripts(root)
-    known = [_status_of(script, recorded.pop(script.name, None)) for script in files]
-    gone = [
-        FileStatus(name, FileState.UNKNOWN, record.applied_at)
-        for name, record in sorted(recorded.items())
-    ]
-    return known + gone
-
-
-def plan(conn: Connection, root: Path = SQL, *, repair: bool = False) -> list[Script]:
-    """Return the files that `migrate` would apply. Raises MigrationError when it would refuse."""
-    recorded = _read_records(conn)
-    states = {file.name: file.state for file in _compare_files(recorded, root)}
-    stale = {name for name, state in states.items() if _makes_due(name, state)}
-    _refuse_tampered(states)
-    _refuse_newer_database(states)
-    if stale or repair:
-        _refuse_newer_revision(_recorded_revision(recorded), read_revision(root))
-    return [script for script in read_scripts(root) if _is_due(script, stale, repair=repair)]
 
 
 def migrate(
@@ -173,13 +87,13 @@ def create_roles(conn: Connection, root: Path = SQL) -> None:
 
 def drop_schema(conn: Connection) -> None:
     """Drop the schemas and their contents. Keep the roles: they belong to the whole server."""
-    with _transaction(conn, LOCK_TIMEOUT), _translate_errors("drop"):
+    with _transaction(conn, LOCK_TIMEOUT), translate_errors("drop"):
         conn.execute("drop schema if exists jobforge, jobforge_private cascade")
 
 
 def count_jobs(conn: Connection) -> int:
     """Return the number of jobs of all tenants, in any state, that the login can see."""
-    with _translate_errors("count"):
+    with translate_errors("count"):
         cursor = conn.cursor(row_factory=tuple_row)
         cursor.execute("select to_regclass('jobforge.all_jobs') is not null")
         if cursor.fetchone() == (False,):
@@ -214,7 +128,7 @@ def access_faults(conn: Connection) -> list[str]:
             f"the rights cannot be compared: {error.diag.message_primary}", hint=f"run: {REPAIR}"
         ) from error
     except psycopg.Error as error:
-        raise _migration_error("jobforge.access_faults", "", error) from error
+        raise migration_error("jobforge.access_faults", "", error) from error
     return [fault for (fault,) in cursor]
 
 
@@ -225,112 +139,12 @@ def _summary(due: list[Script]) -> str:
     return ", ".join([*names, *([f"{functions} functions"] if functions else [])])
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    checksum: str
-    applied_at: datetime
-
-
-def _read_records(conn: Connection) -> dict[str, _Record]:
-    with _translate_errors("jobforge.migrations"), conn.transaction():
-        cursor = conn.cursor(row_factory=tuple_row)
-        cursor.execute("select to_regclass('jobforge.migrations') is not null")
-        if cursor.fetchone() == (False,):
-            return {}
-        _refuse_restored(cursor)
-        # Operators outside jobforge_owner have their own read access.
-        cursor.execute("select pg_has_role(session_user, 'jobforge_owner', 'member')")
-        if cursor.fetchone() == (True,):
-            cursor.execute("set local role jobforge_owner")
-        cursor.execute("select name, checksum, applied_at from jobforge.migrations")
-        records = {name: _Record(checksum, applied_at) for name, checksum, applied_at in cursor}
-        cursor.execute("reset role")
-    return records
-
-
-def _refuse_restored(cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
-    """Raise if roles or rights are missing that reading the record depends on."""
-    cursor.execute(
-        """
-        select to_regrole('jobforge_admin') is not null
-               and c.relowner = to_regrole('jobforge_owner')
-               and n.nspowner = to_regrole('jobforge_owner')
-               and (not c.relrowsecurity or exists (
-                       select from pg_catalog.pg_policy as p
-                        where p.polrelid = c.oid
-                          and p.polname = case pg_has_role(session_user, c.relowner, 'member')
-                                          when true then 'engine_all' else 'admin_reads' end))
-          from pg_catalog.pg_class as c
-          join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-         where c.oid = to_regclass('jobforge.migrations')
-        """
-    )
-    if cursor.fetchone() != (True,):
-        raise MigrationError(
-            "roles or rights of the schema are missing, as after a restore", hint=f"run: {REPAIR}"
-        )
-
-
-def _status_of(script: Script, record: _Record | None) -> FileStatus:
-    if record is None:
-        return FileStatus(script.name, FileState.DUE, None)
-    if record.checksum == script.checksum:
-        return FileStatus(script.name, FileState.APPLIED, record.applied_at)
-    state = FileState.TAMPERED if script.is_migration else FileState.CHANGED
-    return FileStatus(script.name, state, record.applied_at)
-
-
-def _refuse_tampered(states: dict[str, FileState]) -> None:
-    tampered = [name for name, state in states.items() if state is FileState.TAMPERED]
-    if tampered:
-        raise MigrationError(
-            f"changed after it was applied: {', '.join(tampered)}",
-            hint="restore the file of the release; a change to the tables is a new migration",
-        )
-
-
-def _refuse_newer_database(states: dict[str, FileState]) -> None:
-    # Applying this release would install older functions over newer tables.
-    unknown = [name for name, state in states.items() if state is FileState.UNKNOWN]
-    newer = [name for name in unknown if name.startswith("migrations/")]
-    if newer:
-        raise MigrationError(
-            f"the database is newer than this release: it has {', '.join(newer)}",
-            hint="upgrade jobforge here",
-        )
-
-
-def _refuse_newer_revision(recorded: int, current: int) -> None:
-    if recorded > current:
-        raise MigrationError(
-            "the database is newer than this release: "
-            f"it has revision {recorded} of the schema, this release has {current}",
-            hint="upgrade jobforge here",
-        )
-
-
-def _makes_due(name: str, state: FileState) -> bool:
-    # A recorded function without a file must be dropped, together with applying the others.
-    is_gone = state is FileState.UNKNOWN and name.startswith("functions/")
-    return is_gone or state in (FileState.DUE, FileState.CHANGED)
-
-
-def _is_due(script: Script, stale: set[str], *, repair: bool) -> bool:
-    if script.is_migration:
-        return script.name in stale
-    if repair:
-        return True
-    if script.is_function:
-        return any(name.startswith("functions/") for name in stale)
-    return bool(stale)
-
-
 @contextmanager
 def _transaction(conn: Connection, lock_timeout: str) -> Iterator[None]:
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise MigrationError("the connection is inside a transaction; migrate needs its own")
     with conn.transaction():
-        with _translate_errors("migrate"):
+        with translate_errors("migrate"):
             # Read committed: the plan must see what the migration that we waited for committed.
             conn.execute("set transaction isolation level read committed")
             conn.execute("set local statement_timeout = 0")
@@ -365,7 +179,7 @@ def _apply_all(
 
 def _adopt_history(conn: Connection) -> None:
     """Roll up statistics restored from a cluster with more transactions (roll_up_statistics)."""
-    with _translate_errors("jobforge.roll_up_statistics"):
+    with translate_errors("jobforge.roll_up_statistics"):
         _set_local(conn, "role", "jobforge_owner")
         cursor = conn.cursor(row_factory=tuple_row)
         while cursor.execute(_IS_FOREIGN).fetchone() == (True,):
@@ -376,12 +190,12 @@ def _adopt_history(conn: Connection) -> None:
 def _apply(conn: Connection, script: Script) -> None:
     _execute(conn, script)
     if script.name != ROLES:  # schema.sql, which comes later, creates the record
-        with _translate_errors("jobforge.migrations"):
+        with translate_errors("jobforge.migrations"):
             _record(conn, script.name, script.checksum)
 
 
 def _execute(conn: Connection, script: Script) -> None:
-    with _translate_errors(script.name, script.text):
+    with translate_errors(script.name, script.text):
         if script.role:
             _set_local(conn, "role", script.role)
         # Functions call each other, and Postgres would reject a call to one not created yet.
@@ -404,7 +218,7 @@ def _record(conn: Connection, name: str, checksum: str) -> None:
 
 
 def _drop_stale_functions(conn: Connection) -> None:
-    with _translate_errors("functions"):
+    with translate_errors("functions"):
         conn.execute(DROP_STALE_FUNCTIONS)
 
 
@@ -412,7 +226,7 @@ def _complete_record(conn: Connection, root: Path) -> None:
     """Record roles and revision; delete records of functions without a file."""
     files = read_scripts(root)
     functions = [script.name for script in files if script.is_function]
-    with _translate_errors("jobforge.migrations"):
+    with translate_errors("jobforge.migrations"):
         _record(conn, ROLES, files[0].checksum)
         _record(conn, REVISION, str(read_revision(root)))
         _set_local(conn, "role", "jobforge_owner")
@@ -432,21 +246,3 @@ def _recorded_faults(conn: Connection) -> list[str]:
             return [fault for (fault,) in cursor]
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
         return []
-
-
-@contextmanager
-def _translate_errors(name: str, text: str = "") -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise _migration_error(name, text, error) from error
-
-
-def _migration_error(name: str, text: str, error: psycopg.Error) -> JobForgeError:
-    diagnosis = error.diag
-    if diagnosis.sqlstate is None:
-        return Unavailable(str(error).strip())
-    position = int(diagnosis.statement_position or 0)
-    line = f", line {text.count(chr(10), 0, position) + 1}" if text and position else ""
-    hint = diagnosis.message_hint or _HINTS.get(diagnosis.sqlstate)
-    return MigrationError(f"{name}{line}: {diagnosis.message_primary}", hint=hint)

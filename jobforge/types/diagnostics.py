@@ -1,4 +1,4 @@
-"""State of an installation: gauges, troubles, missed runs, applied files, artifact stores."""
+"""State of an installation: gauges, problems, missed runs, applied files, artifact stores."""
 
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ class Gauge(NamedTuple):
     value: float
 
 
-class Trouble(NamedTuple):
+class InstallationProblem(NamedTuple):
     """A problem that does not resolve itself.
 
     From find_problems, `kind` is unserved, overdue, faulty, webhook, event, operation or blocked;
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
     detail: str
 
 
-class Miss(NamedTuple):
+class MissedRun(NamedTuple):
     """A scheduled time without a job; `outcome` is skipped or failed."""
 
     tenant_id: UUID

@@ -25,8 +25,8 @@ class FailureGroup:
     """Dead jobs with one fingerprint, and the operators' notes. The count `jobs` stops at 10,000.
 
     `hourly`: jobs that died in each of the last 24 hours, the current hour last. `versions`: of the
-    definition. `build`: of the worker where the sample died, if still known. `is_back`: the failure
-    recurred in the build in which it was marked as resolved, or a later one.
+    definition. `build`: of the worker where the sample died, if still known. `has_recurred`: the
+    failure recurred in the build in which it was marked as resolved, or a later one.
     """
 
     fingerprint: str
@@ -42,4 +42,4 @@ class FailureGroup:
     versions: list[int]
     hourly: list[int]
     build: str | None
-    is_back: bool
+    has_recurred: bool

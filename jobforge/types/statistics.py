@@ -12,7 +12,7 @@ from uuid import UUID
 class Statistic:
     """Totals of the attempts that finished in one time step, optionally by definition or queue.
 
-    `failed`: attempts that will be retried. `died`: the last attempts of dead jobs. `handed_back`:
+    `failed`: attempts that will be retried. `dead`: the last attempts of dead jobs. `released`:
     attempts that were released or snoozed. Times and memory cover all attempts.
     """
 
@@ -22,9 +22,9 @@ class Statistic:
     attempts: int
     succeeded: int
     failed: int
-    died: int
+    dead: int
     canceled: int
-    handed_back: int
+    released: int
     wait_ms: int
     run_ms: int
     cpu_ms: int

@@ -127,14 +127,14 @@ class NodeInfo:
 class WorkflowDetail:
     """A workflow's nodes, edges and result. An edge is a pair of paths, the parent's first.
 
-    `result` has what the last nodes returned. If `is_whole` is False, there are more nodes.
+    `result` has what the last nodes returned. If `has_all_nodes` is False, there are more nodes.
     """
 
     workflow: WorkflowInfo
     nodes: list[NodeInfo]
     edges: list[tuple[str, str]]
     result: dict[str, Json]
-    is_whole: bool
+    has_all_nodes: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,33 +14,40 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from uuid import UUID
 
-import orjson
-
 from jobforge import calls
-from jobforge.calls import Call
-from jobforge.db.background_loop import BackgroundLoop
+from jobforge.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
-from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
+from jobforge.errors import Contended, Denied, Invalid, NotCommitted, Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
-from jobforge.payloads.size import RESULT_LIMIT, fits, is_surely_small
-from jobforge.redact import mask, mask_text
+from jobforge.payloads.size import RESULT_LIMIT, is_surely_small
 from jobforge.redact.background import run_off_loop
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import (
     ClaimedJob,
     Note,
     Outcome,
-    OutcomeReport,
     Settled,
     SettleStatus,
     State,
     Token,
 )
-from jobforge.types.jsonb import encode
 from jobforge.worker.clock import now
 from jobforge.worker.leases import LeaseKey, LeaseTable
 from jobforge.worker.notes import NoteBuffer
+from jobforge.worker.outcome_reports import (
+    RELEASED,
+    EndedRun,
+    build_reports,
+    build_succeed_call,
+    encode_result,
+    is_large,
+    is_plain_success,
+    lease_key,
+    replace_refused,
+    weight_of_error,
+    weight_of_tails,
+)
 from jobforge.worker.result_uploads import ResultUploads
 from jobforge.worker.runner_protocol import SUCCEEDED, Report
 
@@ -54,12 +61,7 @@ _LONGEST_PAUSE_S = 2.0
 # A batch that is in flight for this long may take even longer, so its leases must be renewed.
 _SLOW_S = 1.0
 _MAX_LOGGED = 100
-
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
-_RELEASED = Verdict(Outcome.RELEASED)
-_UNREADABLE = "InvalidOutcome"
-
-EndedRun = tuple[ClaimedJob, Report, float]  # the float: run time in seconds
 
 
 class Settler:
@@ -160,8 +162,8 @@ class Settler:
         return max(0.0, min(at for at, _ in self._busy) - now())
 
     def _defer_busy(self, ended: EndedRun) -> None:
-        retry_count = self._retry_counts[_lease_key(ended)]
-        self._retry_counts[_lease_key(ended)] += 1
+        retry_count = self._retry_counts[lease_key(ended)]
+        self._retry_counts[lease_key(ended)] += 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(retry_count, 10))
         at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - not cryptographic
         self._busy.append((at, ended))
@@ -172,11 +174,11 @@ class Settler:
         while self._waiting and len(taken) < self._batch_limit and weight < _MAX_BATCH_BYTES:
             ended = self._waiting.popleft()
             if ended[1] is not SUCCEEDED:
-                result = _encode_result(ended[1])
-                if not is_surely_small(result, RESULT_LIMIT) and _is_large(ended[1]):
+                result = encode_result(ended[1])
+                if not is_surely_small(result, RESULT_LIMIT) and is_large(ended[1]):
                     self._uploads.start(ended[0], ended[1], result)
                     continue
-                weight += len(result) + _weight_of_tails(ended[1])
+                weight += len(result) + weight_of_tails(ended[1])
             taken.append(ended)
         return taken
 
@@ -199,7 +201,7 @@ class Settler:
             if len(self._sending) > 1:
                 self._halve()
             else:
-                self._sending = _replace_refused(self._sending[0], error)
+                self._sending = replace_refused(self._sending[0], error)
             return
         self._sending = []
         self._batch_limit = min(_LARGEST_BATCH, self._batch_limit * 2)
@@ -220,35 +222,35 @@ class Settler:
         plain: list[EndedRun] = []
         others: list[EndedRun] = []
         for ended in self._sending:
-            (plain if _is_plain_success(ended[1]) else others).append(ended)
+            (plain if is_plain_success(ended[1]) else others).append(ended)
         if not plain:
             return
         try:
-            call = _build_succeed_call(self._worker_id, plain)
+            call = build_succeed_call(self._worker_id, plain)
         except Invalid:  # one of the results cannot be encoded
             return
         sent_at = now()
         unsettled = set(await self._link.run(call))
         if unsettled:
-            others += [ended for ended in plain if _lease_key(ended) in unsettled]
-            plain = [ended for ended in plain if _lease_key(ended) not in unsettled]
+            others += [ended for ended in plain if lease_key(ended) in unsettled]
+            plain = [ended for ended in plain if lease_key(ended) not in unsettled]
         self._sending = others
         self.settled += len(plain)
         if self._meters is not None:
             self._meters.record_settle(len(plain), now() - sent_at)
             self._meters.record_ended(Outcome.SUCCEEDED, plain)
         if logs.is_enabled("debug"):
-            done = [Settled(*_lease_key(e), SettleStatus.OK, State.SUCCEEDED) for e in plain]
+            done = [Settled(*lease_key(e), SettleStatus.OK, State.SUCCEEDED) for e in plain]
             self._log_settled(plain, done)
 
     async def _send(self, ended: Sequence[EndedRun]) -> None:
-        weight = sum(_weight_of_error(report) for _, report, _ in ended)
-        reports = await run_off_loop(weight, _build_reports, ended)
+        weight = sum(weight_of_error(report) for _, report, _ in ended)
+        reports = await run_off_loop(weight, build_reports, ended)
         call = calls.complete_jobs(self._worker_id, reports)
         sent_at = now()
         answers = await self._link.run(call)
         took_s = now() - sent_at
-        by_lease = {_lease_key(each): each for each in ended}
+        by_lease = {lease_key(each): each for each in ended}
         for answer in answers:
             if answer.status is SettleStatus.BUSY:
                 self._defer_busy(by_lease[answer.job_id, answer.lease])
@@ -268,7 +270,7 @@ class Settler:
             notable = [answer for answer in answers if answer.state is not State.SUCCEEDED]
         if not notable:
             return
-        by_lease = {_lease_key(each): each for each in ended}
+        by_lease = {lease_key(each): each for each in ended}
         for answer in notable:
             _log_settled_run(by_lease[answer.job_id, answer.lease], answer)
 
@@ -290,94 +292,9 @@ class Settler:
             self._sending_notes = []
 
 
-def _is_plain_success(report: Report) -> bool:
-    if report is SUCCEEDED:
-        return True
-    verdict = report.verdict
-    is_success = verdict is not None and verdict.outcome is Outcome.SUCCEEDED
-    return is_success and report[1:] == SUCCEEDED[1:]
-
-
-def _lease_key(ended: EndedRun) -> LeaseKey:
-    job = ended[0]
-    return job.job_id, job.lease
-
-
-def _build_succeed_call(worker_id: UUID, ended: Sequence[EndedRun]) -> Call[list[LeaseKey]]:
-    tokens = [job[:3] for job, _, _ in ended]  # same as job.token, three times as fast
-    if all(report is SUCCEEDED for _, report, _ in ended):
-        return calls.succeed_jobs(worker_id, tokens)
-    results = [report.verdict and report.verdict.result for _, report, _ in ended]
-    return calls.succeed_jobs(worker_id, tokens, results)
-
-
-def _build_reports(ended: Sequence[EndedRun]) -> list[OutcomeReport]:
-    return [_build_report(job, report) for job, report, _ in ended]
-
-
-def _build_report(job: ClaimedJob, report: Report) -> OutcomeReport:
-    """Return the report to send. The job's secrets were redacted where the error was created."""
-    verdict = report.verdict or _RELEASED
-    return OutcomeReport(
-        *job.token,
-        verdict.outcome,
-        job.started_at,
-        verdict.result,
-        mask(verdict.error),
-        verdict.reason and mask_text(verdict.reason),
-        verdict.final,
-        verdict.retry_in_s,
-        verdict.run_at,
-        report.artifact_ref,
-        report.exit_code,
-        report.pid,
-        report.peak_memory_bytes,
-        report.cpu_ms,
-        report.stdout_tail,
-        report.stderr_tail,
-        verdict.wait,
-    )
-
-
-def _encode_result(report: Report) -> bytes:
-    """Encode the result as JSON to measure it; empty if it is surely small or not valid JSON."""
-    if report.large_result is not None:
-        return report.large_result
-    result: Json = report.verdict.result if report.verdict else None
-    if result is None or isinstance(result, int | float):
-        return b""
-    try:
-        return orjson.dumps(result)
-    except TypeError:  # complete_jobs' encoder rejects it, and it is settled as a failure
-        return b""
-
-
-def _is_large(report: Report) -> bool:
-    """Whether the result is too large for a row.
-
-    A result that jsonb cannot store is not large: it is sent, and settled as a failure.
-    """
-    if report.large_result is not None:
-        return True
-    try:
-        text = encode(report.verdict and report.verdict.result, "result")
-    except Invalid:
-        return False
-    return not fits(text, RESULT_LIMIT)
-
-
-def _weight_of_error(report: Report) -> int:
-    error = report.verdict.error if report.verdict else None
-    return sum(len(each) for each in (error or {}).values() if isinstance(each, str))
-
-
-def _weight_of_tails(report: Report) -> int:
-    return len(report.stdout_tail or "") + len(report.stderr_tail or "")
-
-
 def _log_settled_run(ended: EndedRun, answer: Settled) -> None:
     job, report, duration_s = ended
-    verdict = report.verdict or _RELEASED
+    verdict = report.verdict or RELEASED
     event, level = _choose_event(answer, verdict)
     if not logs.is_enabled(level):
         return
@@ -394,11 +311,11 @@ def _log_settled_run(ended: EndedRun, answer: Settled) -> None:
 
 
 def _count_settled(meters: Meters, ended: Sequence[EndedRun], answers: Sequence[Settled]) -> None:
-    by_lease = {_lease_key(each): each for each in ended}
+    by_lease = {lease_key(each): each for each in ended}
     for answer in answers:
         each = by_lease[answer.job_id, answer.lease]
         job, report, _ = each
-        verdict = report.verdict or _RELEASED
+        verdict = report.verdict or RELEASED
         if answer.status is SettleStatus.LOST:
             meters.lost_leases += _choose_event(answer, verdict)[0] == "job.lost"
             continue
@@ -419,16 +336,3 @@ def _choose_event(answer: Settled, verdict: Verdict) -> tuple[str, logs.LogLevel
     if verdict.outcome in _FAILURES:
         return "job.failed", "warning"
     return "job.finished", "debug"
-
-
-def _replace_refused(refused: EndedRun, error: Exception) -> list[EndedRun]:
-    """Return a final failure in place of an outcome that the engine rejected.
-
-    Return nothing if the rejected outcome was such a replacement already.
-    """
-    job, report, duration_s = refused
-    logs.emit("outcome.refused", level="error", **logs.job_fields(job), error=repr(error))
-    if report.verdict is not None and (report.verdict.error or {}).get("type") == _UNREADABLE:
-        return []
-    failure = {"type": _UNREADABLE, "message": str(error)}
-    return [(job, Report(Verdict(Outcome.FAILED, error=failure, final=True)), duration_s)]

@@ -22,7 +22,7 @@ from jobforge import calls
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.store_identity import StoreRecorder
 from jobforge.artifacts.sweep import ArtifactSweeper
-from jobforge.db.background_loop import BackgroundLoop
+from jobforge.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink, Outage
 from jobforge.db.protocols import Engine
 from jobforge.errors import ConfigError, JobForgeError
@@ -200,7 +200,7 @@ class Worker:
         )
         self._claim_loop = BackgroundLoop("claims", self._claimer.step)
         self._pacer = Pacer(self._slots, self._claim_loop.wake, self._settle_loop.wake)
-        self._heartbeat_loop = BackgroundLoop("upkeep", self._heartbeat.step)
+        self._heartbeat_loop = BackgroundLoop("heartbeat", self._heartbeat.step)
         self._lease_watch_loop = BackgroundLoop("watch", self._watch)
         self._store_loops = _store_loops(database, own_store)
         self._listen_loop = BackgroundLoop(

@@ -133,8 +133,8 @@ def test_database_metrics_show_waiting_sessions_and_stalled_work(api: ApiServer)
     assert waiting["tenant_id"] == str(api.a.tenant_id)
     assert waiting["queued"] >= 1
     assert ("unserved", "plain@1") in {
-        (each["kind"], each["subject"]) for each in shown["troubles"]
+        (each["kind"], each["subject"]) for each in shown["problems"]
     }
-    [upkeep] = shown["scheduler"]["upkeep"]
-    assert (upkeep["task"], upkeep["by"]) == ("statistics", "here:1")
-    assert shown["misses"] == []
+    [task] = shown["scheduler"]["maintenance"]
+    assert (task["task"], task["by"]) == ("statistics", "here:1")
+    assert shown["missed_firings"] == []

@@ -17,8 +17,8 @@ from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.embedded import PostgresServer
 from jobforge.security.api_keys import generate_api_key
-from jobforge.types.api_access import Allowance
 from jobforge.types.api_keys import Role
+from jobforge.types.api_requests import Allowance
 
 RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 

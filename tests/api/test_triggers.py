@@ -93,7 +93,7 @@ def test_a_preview_shows_the_effect_of_clock_changes(api: ApiServer) -> None:
         "count": 2,
     }
     shown = api.client("tenant_admin").post("/triggers/preview", json=body).json()
-    assert shown["words"] == "At 02:30 every day"
+    assert shown["description"] == "At 02:30 every day"
     assert [(run["at"], run["change"]) for run in shown["runs"]] == [
         ("2026-03-08T07:00:00Z", "skipped"),
         ("2026-03-09T06:30:00Z", None),
@@ -108,7 +108,7 @@ def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
 ) -> None:
     path = f"/triggers/{schedule['id']}"
     shown = api.client("viewer").get(f"{path}/next").json()
-    assert (shown["words"], shown["timezone"]) == ("At 09:00 every day", "Europe/Berlin")
+    assert (shown["description"], shown["timezone"]) == ("At 09:00 every day", "Europe/Berlin")
     assert len(shown["runs"]) == 5
     bounds = {"starts_at": "2099-03-28T08:00:00Z", "ends_at": "2099-03-30T07:00:00Z"}
     assert api.client("tenant_admin").patch(path, json=bounds).status_code == 204

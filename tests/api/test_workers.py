@@ -182,7 +182,7 @@ def test_a_worker_of_the_installation_serves_all_tenants(
     new = {"key": f"made_{uuid4().hex[:8]}", "version": 1, "settings": {"timeout_s": 9}}
     [created] = _put(roaming, new)
     assert created["status"] == "registered"
-    assert roaming.client.post("/worker/partitions").json().keys() == {"made"}
+    assert roaming.client.post("/worker/partitions").json().keys() == {"created"}
 
 
 def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import UUID, uuid4
 
-from jobforge.config import JOB_PROCESSES
+from jobforge.config.settings import JOB_PROCESSES
 from jobforge.errors import Json, NotFound
 from jobforge.redact import RedactionScope
 from jobforge.sdk.loader import load_app

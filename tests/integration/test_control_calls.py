@@ -13,8 +13,8 @@ from integration.call_setup import TENANT_A, WORKER, RunCall, report
 from jobforge import calls, db
 from jobforge.calls import Call
 from jobforge.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound
-from jobforge.types.api_access import EnqueuedOnce
 from jobforge.types.api_keys import ApiKey, FoundKey, Role
+from jobforge.types.api_requests import EnqueuedOnce
 from jobforge.types.audit import AuditEntry, AuditFilter
 from jobforge.types.definitions import DefinitionInfo, DefinitionListing, QueueInfo, SlotHolder
 from jobforge.types.failures import FailureFilter, FailureGroup

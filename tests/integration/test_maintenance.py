@@ -129,7 +129,7 @@ async def test_more_rows_than_one_call_handles_are_deleted_and_aggregated_in_one
 
 def died(conn: Connection) -> int:
     [row] = conn.execute(
-        "select coalesce(sum(died), 0)::integer as n from jobforge.minute_statistics"
+        "select coalesce(sum(dead), 0)::integer as n from jobforge.minute_statistics"
     ).fetchall()
     return int(row["n"])
 

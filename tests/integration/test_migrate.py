@@ -11,7 +11,8 @@ import pytest
 from cluster import Database, connect_to, fresh_database, wait_until
 
 from jobforge.db.connection import Connection
-from jobforge.db.migrate import FileState, check, migrate, plan, status
+from jobforge.db.migrate import check, migrate
+from jobforge.db.migration_plan import FileState, plan, status
 from jobforge.db.schema_files import ADVISORY_LOCK, SQL, render_sql, write_supabase
 from jobforge.embedded import PostgresServer
 from jobforge.errors import MigrationError

@@ -471,7 +471,7 @@ def _statistics(engine: CallRecorder) -> None:
     assert engine.call("roll_up_statistics") > 0
     asked = {"since": engine.clock.now() - timedelta(days=300), "until": engine.clock.now()}
     rows = engine.call("get_statistics", step_s=86400, by="definition", tenant_id=TENANT_A, **asked)
-    assert sum(row["died"] for row in rows) > 0
+    assert sum(row["dead"] for row in rows) > 0
     [used, *_] = engine.call("meter_tenants", **asked)
     assert used["attempts"] > 0
 

@@ -24,7 +24,7 @@ EVERYTHING = "create publication everything for all tables"
 VIA_ROOT = " with (publish_via_partition_root = true)"
 
 # The last part of the calls deletes history by age and erases the tenant.
-*DAY, UPKEEP = PARTS
+*DAY, MAINTENANCE = PARTS
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def finish(engine: CallRecorder) -> str:
 
 def test_every_function_works_with_a_publication_of_all_tables(engine: CallRecorder) -> None:
     engine.conn.execute(EVERYTHING.encode())
-    for part in (*DAY, UPKEEP):
+    for part in (*DAY, MAINTENANCE):
         part(engine)
 
 

@@ -51,7 +51,7 @@ def register(conn: Connection, queues: list[str], definitions: list[str] | None 
         ("scheduled", ["scheduled"]),
         ("failed", ["backing_off"]),
         ("blocked", ["freed_soon"]),
-        ("queued", ["waiting_turn"]),
+        ("queued", ["waiting_slot"]),
         ("running", ["running"]),
         ("canceling", ["canceling"]),
         ("succeeded", ["succeeded"]),
@@ -81,9 +81,9 @@ def test_a_queue_without_workers_is_reported(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn, queue="mail")
     register(conn, ["default"])
-    assert codes(conn, job) == ["queue_not_served", "waiting_turn"]
+    assert codes(conn, job) == ["queue_not_served", "waiting_slot"]
     register(conn, ["mail"])
-    assert codes(conn, job) == ["waiting_turn"]
+    assert codes(conn, job) == ["waiting_slot"]
 
 
 @pytest.mark.parametrize("gone", ["stopped", "stale", "draining"])
@@ -112,7 +112,7 @@ def test_a_definition_without_a_worker_in_its_queue_is_reported(conn: Connection
     assert rows[0]["code"] == "definition_not_served"
     assert rows[0]["detail"] == {"queue": "default", "definition": "test", "version": 2}
     register(conn, ["default"], ["test@1", "test@2"])
-    assert codes(conn, job) == ["waiting_turn"]
+    assert codes(conn, job) == ["waiting_slot"]
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_pause_is_the_first_reason(
     register(conn, ["default"])
     job = enqueue_one(conn)
     call(conn, function, **argument)
-    assert codes(conn, job) == [expected, "waiting_turn"]
+    assert codes(conn, job) == [expected, "waiting_slot"]
     assert explain(conn, job)[0]["detail"]["paused_at"]
     call(conn, function.replace("pause", "resume"), **argument)
-    assert codes(conn, job) == ["waiting_turn"]
+    assert codes(conn, job) == ["waiting_slot"]
 
 
 def limit(conn: Connection, kind: str, **settings: Any) -> None:
@@ -157,10 +157,10 @@ def test_a_full_cap_is_reported_with_the_jobs_that_use_it(conn: Connection, kind
     limit(conn, kind, max_running=1)
     register(conn, ["default"])
     first, second = enqueue(conn, n=2, limit_key="l")
-    assert codes(conn, second) == ["waiting_turn"]
+    assert codes(conn, second) == ["waiting_slot"]
     claim(conn, new_worker(), limit=2)
     rows = explain(conn, second)
-    assert [row["code"] for row in rows] == [f"{kind}_cap_reached", "waiting_turn"]
+    assert [row["code"] for row in rows] == [f"{kind}_cap_reached", "waiting_slot"]
     detail = rows[0]["detail"]
     assert (detail["running"], detail["max_running"]) == (1, 1)
     assert [holder["job_id"] for holder in detail["held_by"]] == [str(first)]
@@ -176,7 +176,7 @@ def test_an_exhausted_rate_is_reported_with_the_next_slot(
     worker = new_worker()
     complete(conn, worker, claim(conn, worker, limit=2))
     rows = explain(conn, second)
-    assert [row["code"] for row in rows] == [f"{kind}_rate_limited", "waiting_turn"]
+    assert [row["code"] for row in rows] == [f"{kind}_rate_limited", "waiting_slot"]
     assert rows[0]["detail"]["rate_limit"] == 1
     assert datetime.fromisoformat(rows[0]["detail"]["next_at"]) > clock.now()
 
@@ -190,7 +190,7 @@ def test_the_number_of_jobs_that_go_first_is_reported(conn: Connection) -> None:
     enqueue(conn, n=4)
     enqueue(conn, n=5, priority=1, queue="other")
     [row] = explain(conn, job)
-    assert (row["code"], row["detail"]["ahead"]) == ("waiting_turn", 5)
+    assert (row["code"], row["detail"]["ahead"]) == ("waiting_slot", 5)
 
 
 def test_all_applicable_reasons_are_reported(conn: Connection) -> None:
@@ -202,5 +202,5 @@ def test_all_applicable_reasons_are_reported(conn: Connection) -> None:
         "queue_paused",
         "definition_cap_reached",
         "queue_not_served",
-        "waiting_turn",
+        "waiting_slot",
     ]

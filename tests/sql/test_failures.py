@@ -123,7 +123,7 @@ def test_a_failure_recurred_if_it_happens_on_the_build_that_fixes_it_or_a_later_
         [group] = failures(conn, tenant)
         annotate(conn, tenant, group["fingerprint"], resolved_in="1.1")
         [group] = failures(conn, tenant)
-        seen.append((group["build"], group["is_back"]))
+        seen.append((group["build"], group["has_recurred"]))
         shared_clock.travel(minutes=1)
     assert seen == [("1.0", False), ("1.1", True), ("1.0", False), ("1.2", True)]
 

@@ -1,5 +1,6 @@
 """A job that another transaction frees while a cancel locks its jobs is canceled too."""
 
+import pytest
 from cluster import Connect, Connection
 from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
@@ -11,8 +12,10 @@ from sql.engine import (
     definition,
     enqueue_one,
     new_worker,
+    refused,
     state_of,
 )
+from sql.mutation import mutate
 
 
 def test_a_job_freed_while_a_cancel_waits_for_another_is_canceled(
@@ -38,6 +41,21 @@ def test_a_job_freed_while_a_cancel_waits_for_another_is_canceled(
         settling.commit()
         assert answer.result() == 2
     assert state_of(conn, TENANT_A, named) == state_of(conn, TENANT_A, child) == "canceled"
+
+
+@pytest.mark.parametrize("function", ["lock_unblocked_jobs", "lock_workflows_within"])
+def test_a_cancel_that_would_start_again_reports_other_errors(
+    conn: Connection, function: str
+) -> None:
+    definition(conn)
+    nodes = [{"name": "only", "definition": "test"}]
+    rows = call(conn, "enqueue_workflow", workflow={"nodes": nodes}, tenant_id=TENANT_A)
+    [job] = [row["job_id"] for row in rows if row["node"] == "only"]
+    mutate(conn, function, "begin", "begin perform jobforge_private.refuse('JF005', 'planted');")
+    [workflow] = conn.execute("select id from jobforge.workflows").fetchall()
+    with refused("JF005"):
+        call(conn, "cancel_workflow", id=workflow["id"], tenant_id=TENANT_A)
+    assert state_of(conn, TENANT_A, job) == "queued"
 
 
 def test_a_job_that_adds_jobs_to_its_workflow_locks_smaller_ids_first(

@@ -46,7 +46,7 @@ def interleaver(connect: Connect) -> Iterator[Interleaver]:
 def test_without_its_lease_guard_a_late_completion_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    mutate(conn, "settle_jobs", "and j.lease = g.lease", "")
+    mutate(conn, "settle_finished_jobs", "and j.lease = g.lease", "")
     job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
@@ -78,7 +78,7 @@ def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
 @pytest.mark.parametrize(
     ("functions", "outcome"),
     [
-        (["settle_jobs"], "succeeded"),
+        (["settle_finished_jobs"], "succeeded"),
         (["settle_free_jobs", "settle_unfinished_jobs"], "failed"),
         (["move_succeeded_jobs"], "plain"),
     ],
@@ -96,7 +96,7 @@ def test_without_its_worker_guard_any_worker_ends_an_attempt(
     ("function", "guard", "outcome"),
     [
         ("move_succeeded_jobs", "and (j.xmax = j.xmin or j.xmax = 0)", "plain"),
-        ("settle_jobs", "and (j.xmax = j.xmin or j.xmax = 0)", "succeeded"),
+        ("settle_finished_jobs", "and (j.xmax = j.xmin or j.xmax = 0)", "succeeded"),
         ("settle_free_jobs", "skip locked", "failed"),
     ],
 )

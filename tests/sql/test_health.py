@@ -22,7 +22,7 @@ def gauges(conn: Connection, **arguments: int) -> dict[tuple[str, str | None, st
     return {(row["gauge"], row["subject"], row["state"]): row["value"] for row in rows}
 
 
-def troubles(conn: Connection) -> dict[str, Row]:
+def problems(conn: Connection) -> dict[str, Row]:
     return {row["kind"]: row for row in call(conn, "find_problems")}
 
 
@@ -75,7 +75,7 @@ def test_tables_partitions_workers_and_maintenance_are_measured(
     assert found["slots", None, None] == 4
     assert found["table_bytes", "jobs", None] > 0
     assert found["days_ahead", "attempts", None] >= 6
-    assert found["strays", "attempts", None] == 0
+    assert found["default_rows", "attempts", None] == 0
     assert {("dead_rows", "jobs", None), ("inserted", "jobs", None)} <= set(found)
     turn = {"task": "retention", "every_s": 30}
     call(conn, "start_maintenance", by="one:1", **turn)
@@ -83,10 +83,10 @@ def test_tables_partitions_workers_and_maintenance_are_measured(
     call(conn, "start_maintenance", by="one:1", **turn)
     clock.travel(seconds=30)
     found = gauges(conn)
-    assert found["upkeep_age", "retention", None] == pytest.approx(30, abs=5)
-    assert found["upkeep_held", "retention", "one:1"] == pytest.approx(90, abs=5)
+    assert found["maintenance_age", "retention", None] == pytest.approx(30, abs=5)
+    assert found["maintenance_held", "retention", "one:1"] == pytest.approx(90, abs=5)
     call(conn, "start_maintenance", by="two:2", **turn)
-    assert gauges(conn)["upkeep_held", "retention", "two:2"] == pytest.approx(0, abs=5)
+    assert gauges(conn)["maintenance_held", "retention", "two:2"] == pytest.approx(0, abs=5)
 
 
 def test_work_that_needs_an_operator_is_reported_with_its_subject(
@@ -98,7 +98,7 @@ def test_work_that_needs_an_operator_is_reported_with_its_subject(
     call(conn, "create_trigger", type="schedule", settings=nightly, tenant_id=TENANT_A)
     call(conn, "emit_event", name="order.paid", tenant_id=TENANT_A)
     call(conn, "start_operation", kind="cancel", filter={"queue": "mail"}, tenant_id=TENANT_A)
-    assert set(troubles(conn)) == {"unserved"}
+    assert set(problems(conn)) == {"unserved"}
     conn.execute(
         """
         insert into jobforge.webhook_endpoints
@@ -110,7 +110,7 @@ def test_work_that_needs_an_operator_is_reported_with_its_subject(
         [TENANT_A],
     )
     clock.travel(seconds=600)
-    found = troubles(conn)
+    found = problems(conn)
     assert set(found) == {"unserved", "overdue", "event", "webhook", "operation"}
     assert (found["unserved"]["subject"], found["unserved"]["detail"]) == ("test@1", "mail")
     assert (found["overdue"]["subject"], found["overdue"]["tenant_id"]) == ("nightly", TENANT_A)
@@ -118,7 +118,7 @@ def test_work_that_needs_an_operator_is_reported_with_its_subject(
     conn.execute(
         "update jobforge.triggers set fault = 'no such zone', enabled = false, due_at = null"
     )
-    assert troubles(conn)["faulty"]["detail"] == "no such zone"
+    assert problems(conn)["faulty"]["detail"] == "no such zone"
     measured = gauges(conn)
     for gauge in ("faulty_triggers", "pending_events", "open_operations", "disabled_webhooks"):
         assert measured[gauge, None, None] == 1

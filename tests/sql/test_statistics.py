@@ -29,7 +29,7 @@ from sql.engine import (
 )
 
 WORKER = new_worker()
-COUNTS = ["succeeded", "failed", "died", "canceled", "handed_back"]
+COUNTS = ["succeeded", "failed", "dead", "canceled", "released"]
 
 
 def run(conn: Connection, n: int = 1, outcome: str = "succeeded", **fields: Json) -> None:
@@ -46,7 +46,7 @@ def read(conn: Connection, **asked: Json) -> list[Row]:
 def attempts(conn: Connection) -> int:
     """Return the number of attempts in the statistics, of all tenants and times."""
     [row] = conn.execute(
-        "select coalesce(sum(succeeded + failed + died + canceled + handed_back), 0)::integer as n"
+        "select coalesce(sum(succeeded + failed + dead + canceled + released), 0)::integer as n"
         " from jobforge.minute_statistics"
     ).fetchall()
     n = row["n"]

@@ -140,7 +140,7 @@ class MissingCheck:
 
 
 _SETTLES = (
-    MissingCheck("settle_jobs", "o.tenant_id = v_tenant", "true"),
+    MissingCheck("settle_finished_jobs", "o.tenant_id = v_tenant", "true"),
     MissingCheck("settle_unfinished_jobs", "o.tenant_id = v_tenant", "true"),
 )
 

@@ -22,7 +22,7 @@ from unit.test_doctor import HEALTHY
 
 from jobforge.db.doctor.checks import diagnose
 from jobforge.embedded import PostgresServer
-from jobforge.types.diagnostics import Trouble
+from jobforge.types.diagnostics import InstallationProblem
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def test_doctor_names_the_row_and_a_statement_that_repairs_it(
         with conn.transaction(force_rollback=True):
             plant_long_values(conn, column)
             rounds = 0
-            while troubles := _troubles(conn):
+            while problems := _problems(conn):
                 rounds += 1
                 assert rounds < 5, f"{column} is not repaired"
-                assert {(each.kind, each.detail) for each in troubles} == {
+                assert {(each.kind, each.detail) for each in problems} == {
                     (column.table, column.name)
                 }
                 for statement in _repairs(conn):
@@ -88,12 +88,12 @@ def test_a_repaired_operation_acts_on_no_job(conn: Connection) -> None:
 
 def _repairs(conn: Connection) -> list[str]:
     """Return the statements that doctor suggests."""
-    findings = diagnose(replace(HEALTHY, unreadable=_troubles(conn)))
+    findings = diagnose(replace(HEALTHY, unreadable=_problems(conn)))
     return [each.fix for each in findings if each.check == "values" and each.fix is not None]
 
 
-def _troubles(conn: Connection) -> list[Trouble]:
-    return [Trouble(**row) for row in call(conn, "find_unreadable")]
+def _problems(conn: Connection) -> list[InstallationProblem]:
+    return [InstallationProblem(**row) for row in call(conn, "find_unreadable")]
 
 
 def _read(conn: Connection, copy: LiteralString) -> int:

@@ -166,5 +166,5 @@ def workflows(ctx: Context, job_id: UUID) -> None:
 async def aworkflows(ctx: Context) -> None:
     async with jf.workflow("nightly") as wf:
         add.node(1)
-    assert_type((await wf.handle.adetail()).is_whole, bool)
+    assert_type((await wf.handle.adetail()).has_all_nodes, bool)
     assert_type(len(await ctx.parents), int)

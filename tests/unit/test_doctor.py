@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from jobforge.db.doctor.checks import Facts, Finding, Grade, advise_vacuum, diagnose
+from jobforge.db.doctor.checks import diagnose
+from jobforge.db.doctor.findings import Facts, Finding, Grade
 from jobforge.db.doctor.probes import (
     ConnectionUsage,
     PartitionCoverage,
@@ -17,7 +18,8 @@ from jobforge.db.doctor.probes import (
     VacuumBlocker,
 )
 from jobforge.db.doctor.server_facts import Inspection
-from jobforge.types.diagnostics import Trouble
+from jobforge.db.doctor.vacuum_checks import advise_vacuum
+from jobforge.types.diagnostics import InstallationProblem
 from jobforge.types.workers import WorkerInfo
 
 NOW = datetime.now(UTC)
@@ -40,7 +42,7 @@ SOUND = Inspection(
     is_behind_pooler=False,
 )
 JOBS = TableStats("jobs", 8192, 10, 0, NOW, has_autovacuum=True)
-AHEAD = PartitionCoverage("attempts", 7, has_strays=False)
+AHEAD = PartitionCoverage("attempts", 7, has_default_rows=False)
 SESSION = VacuumBlocker("session", "4711", "reports", "psql", "idle in transaction", 12, 900.0)
 
 
@@ -73,7 +75,7 @@ HEALTHY = Facts(
     tables=[JOBS],
     partition_coverage=[AHEAD],
     workers=[worker("live")],
-    troubles=[],
+    problems=[],
 )
 
 
@@ -104,11 +106,11 @@ def test_the_advice_about_vacuum_is_that_of_the_doctor() -> None:
 
 
 def unreadable(kind: str, subject: str, detail: str) -> dict[str, Any]:
-    return {"unreadable": [Trouble(kind, subject, uuid4(), NOW, detail)]}
+    return {"unreadable": [InstallationProblem(kind, subject, uuid4(), NOW, detail)]}
 
 
 def stuck(kind: str, subject: str, detail: str) -> dict[str, Any]:
-    return {"troubles": [Trouble(kind, subject, uuid4(), NOW, detail)]}
+    return {"problems": [InstallationProblem(kind, subject, uuid4(), NOW, detail)]}
 
 
 CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
@@ -171,7 +173,7 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
         "ensure_partitions",
     ),
     (
-        {"partition_coverage": [replace(AHEAD, has_strays=True)]},
+        {"partition_coverage": [replace(AHEAD, has_default_rows=True)]},
         "partitions",
         Grade.WARNING,
         "ensure_partitions",
@@ -255,7 +257,7 @@ def test_a_recent_snapshot_is_not_reported() -> None:
 
 
 def test_without_permission_to_see_workers_nothing_is_reported_about_them() -> None:
-    checks = {finding.check for finding in diagnose(replace(HEALTHY, workers=None, troubles=None))}
+    checks = {finding.check for finding in diagnose(replace(HEALTHY, workers=None, problems=None))}
     assert checks.isdisjoint({"workers", "definitions", "schedules", "events"})
 
 

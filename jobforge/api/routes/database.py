@@ -12,7 +12,8 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.responses import JsonResponse
 from jobforge.db.doctor import collect, probes
-from jobforge.db.doctor.checks import Facts, Finding, diagnose, suggest_release
+from jobforge.db.doctor.checks import diagnose
+from jobforge.db.doctor.findings import Facts, Finding
 from jobforge.db.doctor.probes import (
     ConnectionUsage,
     LockWait,
@@ -20,6 +21,7 @@ from jobforge.db.doctor.probes import (
     TableStats,
     VacuumBlocker,
 )
+from jobforge.db.doctor.vacuum_checks import suggest_release
 from jobforge.types.diagnostics import Gauge
 from jobforge.types.triggers import FiringKind
 
@@ -50,7 +52,7 @@ class SchedulerState(BaseModel):
     pending_events: int
     event_lag_s: float
     faulty_triggers: int
-    upkeep: list[SchedulerTask] = Field(
+    maintenance: list[SchedulerTask] = Field(
         description="Statistics are aggregated twice a minute while any scheduler runs."
     )
 
@@ -109,8 +111,10 @@ class DatabaseState(BaseModel):
     horizon: list[HorizonHolder]
     lock_waits: list[LockWait] = Field(description="The 20 longest lock waits.")
     scheduler: SchedulerState
-    troubles: list[StuckItem]
-    misses: list[MissedFiring] = Field(description="The latest 50 missed runs of all tenants.")
+    problems: list[StuckItem]
+    missed_firings: list[MissedFiring] = Field(
+        description="The latest 50 missed runs of all tenants."
+    )
     waiting: list[TenantBacklog]
 
 
@@ -122,7 +126,7 @@ async def show_database(caller: Caller) -> JsonResponse:
     waits = await database.run(probes.lock_waits())
     files = await database.run(calls.list_migrations())
     gauges = await database.run(calls.read_gauges(_MAX_TENANTS))
-    misses = await database.run(calls.list_missed_firings())
+    missed = await database.run(calls.list_missed_firings())
     migrations = [each.name for each in files if each.name.startswith("migrations/")]
     return JsonResponse(
         {
@@ -137,8 +141,8 @@ async def show_database(caller: Caller) -> JsonResponse:
             **_figures(facts),
             "lock_waits": [asdict(each) for each in waits],
             "scheduler": _format_scheduler(gauges),
-            "troubles": [each._asdict() for each in facts.troubles or ()],
-            "misses": [each._asdict() for each in misses],
+            "problems": [each._asdict() for each in facts.problems or ()],
+            "missed_firings": [each._asdict() for each in missed],
             "waiting": [_format_backlog(each) for each in gauges if each.gauge == "tenant_queued"],
         }
     )
@@ -164,12 +168,12 @@ def _format_scheduler(gauges: list[Gauge]) -> dict[str, object]:
         "pending_events": int(values["pending_events"]),
         "event_lag_s": values["event_lag"],
         "faulty_triggers": int(values["faulty_triggers"]),
-        "upkeep": _format_scheduler_tasks(gauges),
+        "maintenance": _format_scheduler_tasks(gauges),
     }
 
 
 def _format_scheduler_tasks(gauges: list[Gauge]) -> list[dict[str, object]]:
-    held = {each.subject: each for each in gauges if each.gauge == "upkeep_held"}
+    held = {each.subject: each for each in gauges if each.gauge == "maintenance_held"}
     return [
         {
             "task": each.subject,
@@ -178,7 +182,7 @@ def _format_scheduler_tasks(gauges: list[Gauge]) -> list[dict[str, object]]:
             "held_s": held[each.subject].value,
         }
         for each in gauges
-        if each.gauge == "upkeep_age"
+        if each.gauge == "maintenance_age"
     ]
 
 

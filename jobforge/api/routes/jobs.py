@@ -42,7 +42,7 @@ from jobforge.api.schemas.jobs import (
 from jobforge.artifacts.erasure import delete_folders
 from jobforge.calls import Call
 from jobforge.errors import Json
-from jobforge.types.api_access import EnqueuedOnce
+from jobforge.types.api_requests import EnqueuedOnce
 from jobforge.types.job_history import Attempt, Explanation, JobEvent, JobHistory, StoredStep
 from jobforge.types.jobs import Enqueued, EnqueueStatus, JobFilter, JobListing, JobOrder, JobRequest
 

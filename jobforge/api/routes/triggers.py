@@ -95,7 +95,7 @@ def _preview_runs(
     schedule = None if text is None else cron.parse(text, zone)
     runs = [] if schedule is None else schedule.preview(after, count)
     return {
-        "words": None if schedule is None else schedule.describe(),
+        "description": None if schedule is None else schedule.describe(),
         "timezone": zone,
         "runs": [
             {"at": run.at, "local": run.local.isoformat(), "change": run.change}

@@ -238,7 +238,7 @@ async def reap_jobs(caller: Caller, body: Reap | None = None) -> JsonResponse:
 @router.post("/worker/partitions", response_model=Partitions, summary="Create future partitions")
 async def ensure_partitions(caller: Caller) -> JsonResponse:
     """Called once an hour by any worker."""
-    return JsonResponse({"made": await _run(caller, calls.ensure_partitions())})
+    return JsonResponse({"created": await _run(caller, calls.ensure_partitions())})
 
 
 @router.post(

@@ -158,7 +158,7 @@ class PreviewedRun(BaseModel):
 class NextRuns(BaseModel):
     """Description and next runs of a schedule, also in local time; empty for event triggers."""
 
-    words: str | None
+    description: str | None
     timezone: str
     runs: list[PreviewedRun]
 

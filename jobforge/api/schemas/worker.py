@@ -365,4 +365,4 @@ class SettledStateView(BaseModel):
 
 
 class Partitions(BaseModel):
-    made: int
+    created: int

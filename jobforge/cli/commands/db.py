@@ -9,7 +9,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
-from jobforge.cli.commands import database_logins
+from jobforge.cli.commands import bound_logins
 from jobforge.cli.database import DatabaseUrlOption, connect, find_url
 from jobforge.cli.dev_setup import find_or_create_key, prepare_database
 from jobforge.cli.findings import print_findings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobforge.db.doctor.probes import TableStats
 
 app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
-app.add_typer(database_logins.app)
+app.add_typer(bound_logins.app)
 
 
 @app.command()
@@ -48,6 +48,8 @@ def migrate(
 ) -> None:
     """Bring the schema up to date, all or nothing."""
     from jobforge.db import migrate as migrations
+    from jobforge.db.migration_errors import REPAIR
+    from jobforge.db.migration_plan import plan
 
     if repair + roles_only + dry_run > 1:
         raise ConfigError("--dry-run, --repair and --roles-only can't be used together")
@@ -61,7 +63,7 @@ def migrate(
         return
     with connect(database_url) as conn:
         if dry_run:
-            names = [script.name for script in migrations.plan(conn)]
+            names = [script.name for script in plan(conn)]
         else:
             with output.show_progress("migrating") as report:
                 names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=report)
@@ -70,7 +72,7 @@ def migrate(
     if faults:
         output.note(
             f"Nothing is due, but {len(faults)} access rights differ from this release; "
-            f"run: {migrations.REPAIR}"
+            f"run: {REPAIR}"
         )
     elif not names:
         output.note("Nothing is due")
@@ -94,10 +96,10 @@ def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> No
 @app.command()
 def status(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
     """List the files of the schema and their state."""
-    from jobforge.db import migrate as migrations
+    from jobforge.db import migration_plan
 
     with connect(database_url) as conn:
-        files = migrations.status(conn)
+        files = migration_plan.status(conn)
     rows = [
         {"name": file.name, "state": file.state.value, "applied_at": file.applied_at}
         for file in files
@@ -151,7 +153,7 @@ def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = F
     Lists each table's rows and last vacuum, and what prevents the removal of dead rows.
     """
     from jobforge.db.doctor import collect
-    from jobforge.db.doctor.checks import advise_vacuum
+    from jobforge.db.doctor.vacuum_checks import advise_vacuum
 
     with connect(database_url) as conn:
         facts = collect.gather(conn)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jobforge.client.address import ServerAddress
     from jobforge.db.connection import Connection
-    from jobforge.db.doctor.checks import Facts, Finding
+    from jobforge.db.doctor.findings import Facts, Finding
 
 _HEARD_S = 2.0
 
@@ -35,7 +35,7 @@ def doctor(
 
     With --server and an operator key, the checks run on the server, with its login.
     """
-    from jobforge.db.doctor.checks import Grade
+    from jobforge.db.doctor.findings import Grade
 
     address = ConnectionOptions(database_url, server, api_key).find_server()
     findings = _check_locally(database_url) if address is None else _check_remotely(address)
@@ -71,7 +71,7 @@ def _list_readable_secret_files(database_url: str | None) -> "list[Path]":
 
 def _check_remotely(address: "ServerAddress") -> "list[Finding]":
     from jobforge.client.http_only_requests import read_findings
-    from jobforge.db.doctor.checks import Finding, Grade
+    from jobforge.db.doctor.findings import Finding, Grade
 
     with open_remote_engine(address) as engine:
         found = engine.transport.run(read_findings())

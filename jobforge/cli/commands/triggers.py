@@ -238,7 +238,7 @@ def next_(
         shown = [
             {"at": run.at, "local": run.local.isoformat(), "change": run.change} for run in runs
         ]
-        output.print_json({"words": read.describe(), "timezone": tz, "runs": shown})
+        output.print_json({"description": read.describe(), "timezone": tz, "runs": shown})
         return
     output.note(f"{read.describe()}, {tz}")
     for run in runs:

@@ -165,7 +165,7 @@ def _print_graph(detail: "WorkflowDetail") -> None:
         state_text = next(iter(counts)) if len(line.states) == 1 else _format_counts(counts)
         label = f"  {output.clean(line.label)}  {state_text}" if line.label else ""
         typer.echo(f"{line.signs}{label}")
-    if not detail.is_whole:
+    if not detail.has_all_nodes:
         output.note(f"Showing only the first {len(detail.nodes)} nodes")
 
 
@@ -179,7 +179,7 @@ def _to_detail_document(detail: "WorkflowDetail") -> dict[str, Json]:
     nodes = [asdict(node) | {"error": redact(node.error)} for node in detail.nodes]
     edges = [list(edge) for edge in detail.edges]
     document = {"workflow": _to_document(detail.workflow), "nodes": nodes, "edges": edges}
-    return {**document, "result": redact(detail.result), "is_whole": detail.is_whole}
+    return {**document, "result": redact(detail.result), "has_all_nodes": detail.has_all_nodes}
 
 
 def _to_document(workflow: "WorkflowInfo") -> dict[str, Json]:

@@ -5,30 +5,16 @@ one OK finding, so that the report shows what was checked.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from pathlib import Path
 
-from jobforge.db.doctor.probes import (
-    ConnectionUsage,
-    PartitionCoverage,
-    ServerConditions,
-    TableStats,
-    VacuumBlocker,
-)
-from jobforge.db.doctor.server_facts import Inspection
-from jobforge.types.diagnostics import StoreUser, Trouble
+from jobforge.db.doctor.findings import Facts, Finding, Grade
+from jobforge.db.doctor.problem_checks import check_problems, check_values
+from jobforge.db.doctor.vacuum_checks import check_bloat, check_snapshots
 from jobforge.types.tenants import BoundLogin
-from jobforge.types.workers import WorkerInfo
 
 OLDEST_VERSION = 150000
 
 _SKEW_S = 1.0
-_HELD_S = 300.0  # a snapshot held for longer slows down claims
-_OLD_XIDS = 1_000_000
-_MANY_DEAD = 100_000
-_DEAD_SHARE = 5.0  # dead rows as a multiple of live rows
 _MOST_USED_SHARE = 0.8
 _DAYS_AHEAD = 2
 _STALE_WORKERS_SHOWN = 5
@@ -37,63 +23,6 @@ _MIGRATE = "jobforge db migrate"
 _REPAIR = "jobforge db migrate --repair"
 _STORES_SHOWN = 6
 _LOGINS_SHOWN = 6
-
-
-class Grade(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The outcome of a check; `fix` is a command to run or a setting to change."""
-
-    check: str
-    grade: Grade
-    message: str
-    fix: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All collected facts. A fact that could not be read is None, and its check is skipped."""
-
-    inspection: Inspection
-    round_trip_s: float
-    skew_s: float
-    schema_faults: Sequence[str] | None
-    is_notify_received: bool | None  # whether a LISTEN received its NOTIFY
-    is_newer: bool = False  # the schema is of a later release than this one
-    access_faults: Sequence[str] | None = ()
-    server_conditions: ServerConditions = field(
-        default_factory=lambda: ServerConditions(True, True)  # noqa: FBT003 - both conditions hold by default
-    )
-    connections: ConnectionUsage = field(default_factory=lambda: ConnectionUsage(0, 1))
-    vacuum_blockers: Sequence[VacuumBlocker] = ()
-    tables: Sequence[TableStats] = ()
-    partition_coverage: Sequence[PartitionCoverage] = ()
-    workers: Sequence[WorkerInfo] | None = None
-    troubles: Sequence[Trouble] | None = None
-    unreadable: Sequence[Trouble] | None = None
-    stores: Sequence[StoreUser] | None = None
-    readable_secret_files: Sequence[Path] | None = None  # files with credentials that jobs can read
-    bound_logins: Sequence[BoundLogin] | None = None
-
-
-_UPDATE = "update {0} set {2} where {1};  -- as a superuser; then set what is still needed again"
-_DELETE = "delete from {} where {};  -- as a superuser; then restart a worker: it declares it again"
-_REMOVED = '{"$unreadable": "removed"}'
-# Columns that must stay valid for the engine, which reads their fields one by one.
-_SHORTENED = {
-    ("connector_configs", "secrets"): "{}",
-    ("definitions", "overrides"): "{}",
-    ("definitions", "parameters"): "{}",
-    ("definitions", "registered"): "{}",
-    ("operations", "progress"): '{"phase": "jobs"}',  # an erasure restarts
-    ("workflows", "callbacks"): "{}",
-    ("workflows", "counts"): "{}",
-}
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -107,22 +36,17 @@ def diagnose(facts: Facts) -> list[Finding]:
             _clock,
             _durability,
             _connections,
-            _snapshots,
-            _bloat,
+            check_snapshots,
+            check_bloat,
         ):
             findings += check(facts)
         findings += [*_partitions(facts), *_workers(facts), *_stores(facts)]
         findings += _credentials(facts)
-        if facts.troubles is not None:
-            findings += _troubles(facts.troubles)
+        if facts.problems is not None:
+            findings += check_problems(facts.problems)
         if facts.unreadable is not None:
-            findings += _values(facts.unreadable)
+            findings += check_values(facts.unreadable)
     return findings
-
-
-def advise_vacuum(facts: Facts) -> list[Finding]:
-    """Return what keeps dead rows in the tables; empty if vacuum can keep up."""
-    return [each for each in (*_snapshots(facts), *_bloat(facts)) if each.grade is not Grade.OK]
 
 
 def _server(facts: Facts) -> Iterator[Finding]:
@@ -281,87 +205,16 @@ def _durability(facts: Facts) -> Iterator[Finding]:
 
 
 def _connections(facts: Facts) -> Iterator[Finding]:
-    used, most = facts.connections.used, facts.connections.most
-    if used > most * _MOST_USED_SHARE:
+    used, limit = facts.connections.used, facts.connections.limit
+    if used > limit * _MOST_USED_SHARE:
         yield Finding(
             "connections",
             Grade.WARNING,
-            f"{used} of {most} connections are in use",
+            f"{used} of {limit} connections are in use",
             "fewer connections for each process, PgBouncer, or a larger max_connections",
         )
     else:
-        yield Finding("connections", Grade.OK, f"{used} of {most} connections are in use")
-
-
-def _snapshots(facts: Facts) -> Iterator[Finding]:
-    if not facts.server_conditions.can_see_sessions:
-        yield Finding(
-            "snapshots",
-            Grade.WARNING,
-            "what other logins hold cannot be seen",
-            f'grant pg_read_all_stats to "{facts.inspection.user}";',
-        )
-    held = [each for each in facts.vacuum_blockers if _blocks_vacuum(each)]
-    for each in held:
-        yield Finding("snapshots", Grade.FAILED, _describe_blocker(each), suggest_release(each))
-    if not held:
-        yield Finding("snapshots", Grade.OK, "nobody keeps dead rows from being removed")
-
-
-def _blocks_vacuum(horizon: VacuumBlocker) -> bool:
-    return (horizon.seconds or 0) > _HELD_S or horizon.age > _OLD_XIDS
-
-
-def _describe_blocker(horizon: VacuumBlocker) -> str:
-    holder = {
-        "session": f"session {horizon.name}",
-        "prepared": f"the prepared transaction {horizon.name}",
-        "slot": f"the replication slot {horizon.name}",
-        "standby": f"the standby {horizon.program}",
-    }[horizon.kind]
-    details = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
-    since = f" for {horizon.seconds / 60:.0f} minutes" if horizon.seconds else ""
-    return f"{holder} ({details}) holds a snapshot{since}: dead rows pile up, and claims slow down"
-
-
-def suggest_release(horizon: VacuumBlocker) -> str:
-    """Return the statement or setting that releases the snapshot."""
-    match horizon.kind:
-        case "prepared":
-            return f"rollback prepared '{horizon.name}';  -- or commit it"
-        case "slot":
-            return f"select pg_drop_replication_slot('{horizon.name}');  -- if nobody needs it"
-        case "standby":
-            return "hot_standby_feedback = off there, or end its long query"
-        case _:
-            return f"select pg_terminate_backend({horizon.name});"
-
-
-def _bloat(facts: Facts) -> Iterator[Finding]:
-    if not facts.server_conditions.has_autovacuum:
-        yield Finding(
-            "vacuum",
-            Grade.FAILED,
-            "autovacuum is off: dead rows are never removed",
-            "alter system set autovacuum = on; select pg_reload_conf();",
-        )
-    bloated = [t for t in facts.tables if t.dead > _MANY_DEAD and t.dead > t.live * _DEAD_SHARE]
-    for table in [t for t in facts.tables if not t.has_autovacuum]:
-        yield Finding(
-            "vacuum",
-            Grade.FAILED,
-            f"autovacuum is off for {table.name}",
-            f"alter table jobforge.{table.name} reset (autovacuum_enabled);",
-        )
-    for table in bloated:
-        yield Finding(
-            "vacuum",
-            Grade.WARNING,
-            f"{table.name} has {table.dead:,} dead rows and {table.live:,} live ones",
-            f"vacuum jobforge.{table.name};  -- after the session that holds a snapshot has ended",
-        )
-    if facts.server_conditions.has_autovacuum and not bloated:
-        yield Finding("vacuum", Grade.OK, "tables are vacuumed")
+        yield Finding("connections", Grade.OK, f"{used} of {limit} connections are in use")
 
 
 def _partitions(facts: Facts) -> Iterator[Finding]:
@@ -374,7 +227,7 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
             "select jobforge.ensure_partitions();  -- and keep a worker running, which does it",
         )
     for each in facts.partition_coverage:
-        if each.has_strays:
+        if each.has_default_rows:
             yield Finding(
                 "partitions",
                 Grade.WARNING,
@@ -440,116 +293,6 @@ def _credentials(facts: Facts) -> Iterator[Finding]:
     if facts.readable_secret_files is not None and not facts.readable_secret_files:
         message = "no file of this configuration gives jobs credentials"
         yield Finding("credentials", Grade.OK, message)
-
-
-_ALL_CLEAR = {
-    "definitions": "every job that waits has a worker that serves it",
-    "schedules": "schedules fire on time",
-    "webhooks": "no endpoint was disabled",
-    "events": "events are dispatched",
-    "operations": "bulk operations go on",
-    "blocked": "every blocked job waits for a job that has not ended",
-}
-
-
-def _troubles(troubles: Sequence[Trouble]) -> Iterator[Finding]:
-    findings = [_finding_from_trouble(each) for each in troubles]
-    for check, message in _ALL_CLEAR.items():
-        matching = [each for each in findings if each.check == check]
-        yield from matching or [Finding(check, Grade.OK, message)]
-
-
-def _finding_from_trouble(trouble: Trouble) -> Finding:
-    """Return the finding for one row of find_troubles."""
-    since = f"{trouble.since.astimezone(UTC):%Y-%m-%d %H:%M}Z"
-    subject, detail, tenant = trouble.subject, trouble.detail, trouble.tenant_id
-    schedulers = "jobforge scheduler  -- or a worker without --no-scheduler"
-    match trouble.kind:
-        case "overdue":
-            message = f"the schedule {subject} of tenant {tenant} is due since {since}"
-            return Finding("schedules", Grade.FAILED, message, schedulers)
-        case "faulty":
-            message = f"the trigger {subject} of tenant {tenant} was disabled: {detail}"
-            listed = f"jobforge triggers list --disabled --tenant {tenant}"
-            fix = f"{listed}; then triggers edit and triggers enable"
-            return Finding("schedules", Grade.WARNING, message, fix)
-        case "webhook":
-            message = (
-                f"the endpoint {subject} of tenant {tenant} is disabled since {since}: {detail}"
-            )
-            fix = f"jobforge webhooks edit {subject} --enable --tenant {tenant}"
-            return Finding("webhooks", Grade.WARNING, message, fix)
-        case "event":
-            number = "1,000 or more" if detail == "1000" else detail
-            message = f"events wait, {number} of them, the oldest since {since}"
-            return Finding("events", Grade.FAILED, message, schedulers)
-        case "operation":
-            message = f"the operation {subject} ({detail}) of tenant {tenant} stands since {since}"
-            fix = "keep a server running, or a worker with a database: they carry it on"
-            return Finding("operations", Grade.FAILED, message, fix)
-        case "blocked":
-            message = (
-                f"the job {subject} ({detail}) of tenant {tenant} is blocked, "
-                "and all its parents have ended"
-            )
-            finding = Finding("blocked", Grade.FAILED, message, schedulers)
-        case _:
-            message = (
-                f"jobs of {subject} wait in queue {detail} since {since}, "
-                "and no live worker serves them"
-            )
-            fix = f"start a worker that has {subject}, with --queues {detail}"
-            finding = Finding("definitions", Grade.FAILED, message, fix)
-    return finding
-
-
-def _values(unreadable: Sequence[Trouble]) -> Iterator[Finding]:
-    """Return findings for JSON values from find_unreadable."""
-    for each in unreadable:
-        subject, option = each.subject, f"--tenant {each.tenant_id}"
-        if each.kind == "removed":
-            yield Finding(
-                "values",
-                Grade.WARNING,
-                f"the payload of the job {subject} of tenant {each.tenant_id} was too long as JSON "
-                "text and was removed; the job is dead",
-                f"enqueue the job again, then jobforge jobs cancel {subject} {option}",
-            )
-        elif each.kind == "job":
-            yield Finding(
-                "values",
-                Grade.FAILED,
-                f"{each.detail} of the job {subject} of tenant {each.tenant_id} is too long as "
-                "JSON text: it cannot be read, and pg_dump fails on a row of more than 1 GB",
-                f"jobforge jobs cancel {subject} {option}, then jobforge jobs erase {subject} "
-                f"{option}",
-            )
-        else:
-            yield Finding(
-                "values",
-                Grade.FAILED,
-                f"{each.detail} of the row of jobforge.{each.kind} with {subject} is too long as "
-                "JSON text: it cannot be read, and pg_dump fails on a row of more than 1 GB",
-                _repair(each),
-            )
-    if not unreadable:
-        yield Finding(
-            "values",
-            Grade.OK,
-            "JSON of all tables can be read as text (up to 50,000 rows of each table were checked)",
-        )
-
-
-def _repair(trouble: Trouble) -> str:
-    """Return the statement that shortens the JSON values in one row of find_unreadable."""
-    row = f"jobforge.{trouble.kind}", trouble.subject  # find_unreadable has quoted the subject
-    if trouble.kind == "declared_schedules":
-        return _DELETE.format(*row)
-    values = ", ".join(
-        f"{column} = '{_SHORTENED.get((trouble.kind, column), _REMOVED)}'"
-        for column in trouble.detail.split(", ")
-    )
-    return _UPDATE.format(*row, values)
 
 
 def _format_count(things: Sequence[object], singular: str, plural: str) -> str:

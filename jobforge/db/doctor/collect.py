@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from jobforge import calls, db
 from jobforge.calls import Call
-from jobforge.db import migrate
+from jobforge.db import migration_plan
 from jobforge.db.connection import Connection
 from jobforge.db.doctor import probes
-from jobforge.db.doctor.checks import Facts
+from jobforge.db.doctor.findings import Facts
 from jobforge.db.doctor.server_facts import inspect
 from jobforge.errors import Denied, JobForgeError
 from jobforge.types.diagnostics import AppliedFile
@@ -69,11 +69,11 @@ def _query_facts(announced_pid: int) -> FactQueries:
     skew = (datetime.now(UTC) - now).total_seconds() - took / 2
     if not inspection.has_schema:
         return Facts(inspection, took, skew, [], is_notify_received=None)
-    files, workers, troubles, unreadable, access_faults = None, None, None, None, None
+    files, workers, problems, unreadable, access_faults = None, None, None, None, None
     try:
         workers = yield calls.list_workers()
         files = yield calls.list_migrations()
-        troubles = yield calls.find_problems()
+        problems = yield calls.find_problems()
         unreadable = yield calls.find_unreadable()
     except Denied:
         pass  # only operators may call these functions
@@ -94,7 +94,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
         skew,
         _outdated_files(files),
         is_notify_received=None,
-        is_newer=files is not None and migrate.is_newer(files),
+        is_newer=files is not None and migration_plan.is_newer(files),
         access_faults=access_faults,
         server_conditions=(yield probes.server_conditions()),
         connections=(yield probes.connections()),
@@ -102,7 +102,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
         tables=(yield probes.tables()),
         partition_coverage=(yield probes.partition_coverage()),
         workers=workers,
-        troubles=troubles,
+        problems=problems,
         unreadable=unreadable,
         stores=(yield from _query_if_allowed(calls.list_artifact_stores())),
         bound_logins=(yield from _query_if_allowed(calls.list_bound_logins())),
@@ -123,4 +123,4 @@ def _query_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
 
 
 def _outdated_files(files: list[AppliedFile] | None) -> list[str] | None:
-    return None if files is None else migrate.list_outdated(files)
+    return None if files is None else migration_plan.list_outdated(files)

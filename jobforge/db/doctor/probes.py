@@ -67,13 +67,13 @@ class PartitionCoverage:
 
     table: str
     days_ahead: int
-    has_strays: bool
+    has_default_rows: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionUsage:
     used: int
-    most: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -422,6 +422,14 @@ create type jobforge.named_definition as (
     flags smallint
 );
 
+-- A count of a tenant's pending jobs with IDs below `before`, valid until a time, as
+-- jobforge_private.check_pending_limit uses it.
+create type jobforge.pending_count as (
+    until timestamptz,
+    before uuid,
+    jobs bigint
+);
+
 -- The conditions of a list or a bulk action; null means no condition.
 create type jobforge.job_filter as (
     states text[],
@@ -761,6 +769,17 @@ create type jobforge.edge as (
     is_new boolean,
     on_parent_failure text,
     state text
+);
+
+-- A job that waited for a job that has finished, as returned by
+-- jobforge_private.take_waiting_children. `is_doomed`: the parent failed, and the child's policy is
+-- to be canceled then.
+create type jobforge.waiting_child as (
+    tenant_id uuid,
+    child_id uuid,
+    parent_id uuid,
+    is_within boolean,
+    is_doomed boolean
 );
 
 -- A node of a workflow or of its inner workflows, as returned by jobforge_private.list_nodes.
@@ -1264,8 +1283,8 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
 -- 15 Statistics and the stream --------------------------------------------------------------------
 
 -- Sums over the attempts of one tenant, definition and queue that ended in one minute. Each attempt
--- counts in one of five columns: `failed` will be retried, `died` were the last attempts of dead
--- jobs, `handed_back` were released or snoozed. The histograms use the buckets of
+-- counts in one of five columns: `failed` will be retried, `dead` were the last attempts of dead
+-- jobs, `released` were released or snoozed. The histograms use the buckets of
 -- jobforge_private.duration_bounds(). All columns are sums, so late attempts can be added, and rows
 -- can be added up.
 create table jobforge.minute_statistics (
@@ -1273,9 +1292,9 @@ create table jobforge.minute_statistics (
     minute timestamptz not null,
     succeeded bigint not null,
     failed bigint not null,
-    died bigint not null,
+    dead bigint not null,
     canceled bigint not null,
-    handed_back bigint not null,
+    released bigint not null,
     wait_ms bigint not null,
     run_ms bigint not null,
     cpu_ms bigint not null,

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from jobforge.db.doctor.checks import Finding, Grade
+from jobforge.db.doctor.findings import Finding, Grade
 from jobforge.worker.isolation.levels import LABELS
 
 _CHECK = "isolation"

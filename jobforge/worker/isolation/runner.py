@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
+from jobforge.config.settings import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Invalid, Json
 from jobforge.observability import tracing
 from jobforge.observability.metrics import Meters

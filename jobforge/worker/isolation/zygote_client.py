@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
+from jobforge.config.settings import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Json
 from jobforge.observability import logs
 from jobforge.worker.isolation import environment

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
-import type { BackgroundLoop } from "../src/db/loop.ts";
+import type { BackgroundLoop } from "../src/background-loop.ts";
 import type { MonitoredLink } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
 import type { JobOptions } from "../src/sdk/settings.ts";
@@ -459,7 +459,7 @@ test("hooks run around an attempt and once after the end", async () => {
   ]);
 });
 
-test("a worker that stops hands back what its claims ahead still bring", async () => {
+test("a worker that stops releases what its claims ahead still bring", async () => {
   const jf = newApp();
   const { inline } = inlineQueue();
   let stop: () => void = () => undefined;
@@ -566,8 +566,8 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
     return handles;
   });
   assert.equal((await reader.client.getJob(short?.id ?? "")).state, "succeeded");
-  const handedBack = await reader.client.getJob(long?.id ?? "");
-  assert.deepEqual([handedBack.state, handedBack.attempt], ["queued", 0]);
+  const released = await reader.client.getJob(long?.id ?? "");
+  assert.deepEqual([released.state, released.attempt], ["queued", 0]);
   await reader.close();
 });
 
@@ -607,7 +607,7 @@ function recordingRun() {
   return { job, run, stops, deadlines };
 }
 
-test("a job whose lease has run out before it was started is handed back", async () => {
+test("a job whose lease has run out before it was started is released", async () => {
   const definition = newApp().job(unique("late"), { isolation: "inline" }, () => undefined);
   const served = mapServedDefinitions(
     [definition],
@@ -651,6 +651,31 @@ test("a step that comes too late ends the run of its job", async () => {
   leases.drop(job);
 });
 
+test("a step that cannot be stored fails only its own job", async () => {
+  const { job } = recordingRun();
+  const sizes: number[] = [];
+  const run = async (call: { readonly values: readonly unknown[] }) => {
+    const steps = JSON.parse(String(call.values[1])) as { name: string }[];
+    sizes.push(steps.length);
+    if (steps.some(({ name }) => name === "bad")) throw new errors.Invalid("planted");
+    return steps.map(() => "ok");
+  };
+  const stepWriter = new StepWriter(
+    randomUUID(),
+    { run } as unknown as MonitoredLink,
+    new LeaseTable(30),
+  );
+  const names = ["first", "second", "bad", "last"];
+  const stored = Promise.allSettled(names.map((name) => stepWriter.add(job, name, 0, null)));
+  const loop = { waitForWake: async () => {} } as unknown as BackgroundLoop;
+  while (sizes.length < 5) await stepWriter.step(loop);
+  assert.deepEqual(sizes, [4, 2, 2, 1, 1]);
+  assert.deepEqual(
+    (await stored).map(({ status }) => status),
+    ["fulfilled", "fulfilled", "rejected", "fulfilled"],
+  );
+});
+
 test("a lease that has run out by our own clock is given up, and never extended again", () => {
   const { job, run, stops, deadlines } = recordingRun();
   const leases = new LeaseTable(30);
@@ -682,7 +707,7 @@ test("a heartbeat that is held neither extends the lease nor stops the job", () 
   leases.drop(job);
 });
 
-test("a lease that runs out while a heartbeat is unanswered is given up to be handed back", () => {
+test("a lease that runs out while a heartbeat is unanswered is given up to be released", () => {
   const { job, run, stops } = recordingRun();
   const leases = new LeaseTable(30);
   leases.hold(

@@ -121,7 +121,7 @@ function Failed({ row, isWhole }: { row: Statistic; isWhole: boolean }) {
   const failed = failuresOf(row);
   if (failed === 0) return <span className="text-faint">–</span>;
   const text = percent(failed / row.attempts);
-  const title = `${failed} of ${row.attempts} attempts failed, ${row.died} of them permanently`;
+  const title = `${failed} of ${row.attempts} attempts failed, ${row.dead} of them permanently`;
   if (isWhole)
     return (
       <span className="text-bad" title={title}>

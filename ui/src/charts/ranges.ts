@@ -43,9 +43,9 @@ export function steps(range: Range, since: number, items: Statistic[]): Steps {
 }
 
 export function failuresOf(row: Statistic | null): number {
-  return row === null ? 0 : row.failed + row.died;
+  return row === null ? 0 : row.failed + row.dead;
 }
 
 export function successesOf(row: Statistic | null): number {
-  return row === null ? 0 : row.attempts - row.failed - row.died;
+  return row === null ? 0 : row.attempts - row.failed - row.dead;
 }

@@ -91,7 +91,7 @@ const DAY_MS = 86_400_000;
 
 /** The most important fact about the group. */
 function GroupBadge({ group }: { group: FailureGroup }) {
-  if (group.is_back) {
+  if (group.has_recurred) {
     return (
       <span
         className="shrink-0 rounded bg-bad-soft px-1.5 font-medium text-bad text-xs"
@@ -199,9 +199,9 @@ function Body({ group }: { group: FailureGroup }) {
         <p className="whitespace-pre-wrap rounded-md bg-surface px-3 py-2">{group.note}</p>
       )}
       {group.resolved_in && (
-        <p className={group.is_back ? "text-bad" : "text-muted"}>
+        <p className={group.has_recurred ? "text-bad" : "text-muted"}>
           Fixed in build {group.resolved_in}
-          {group.is_back ? `, but recurred in build ${group.build}.` : "."}
+          {group.has_recurred ? `, but recurred in build ${group.build}.` : "."}
         </p>
       )}
       {group.snoozed_until && (

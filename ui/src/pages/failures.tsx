@@ -15,7 +15,7 @@ export function Page() {
   const now = Date.now();
   const groups = query.data?.items ?? [];
   const placeOf = (group: FailureGroup) => {
-    if (group.is_back) return "loud";
+    if (group.has_recurred) return "loud";
     if (group.snoozed_until && new Date(group.snoozed_until).getTime() > now) return "snoozed";
     return group.resolved_in === null ? "loud" : "fixed";
   };

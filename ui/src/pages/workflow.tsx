@@ -151,7 +151,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
               <Graph detail={detail} chosen={search.node} onChoose={choose} />
             </GraphFrame>
           )}
-          {!detail.is_whole && (
+          {!detail.has_all_nodes && (
             <p className="border-line border-t px-4 py-2 text-warn">
               This workflow has more nodes. The first {short(detail.nodes.length)} are shown.
             </p>

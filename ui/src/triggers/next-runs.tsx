@@ -41,7 +41,7 @@ function Runs({ next }: { next: Next }) {
   const now = useNow();
   return (
     <div className="flex flex-col gap-2 py-3">
-      <p className="px-4 font-medium">{next.words}</p>
+      <p className="px-4 font-medium">{next.description}</p>
       <table className="w-full text-left">
         <caption className="sr-only">Next runs</caption>
         <thead>

@@ -22,7 +22,7 @@ declare
     v_floor timestamptz := case when v_until is null then '-infinity' else v_kept[1] end;
     v_cost double precision;
     v_due tid[];
-    v_woken bigint;
+    v_notified bigint;
 begin
     v_due := array(
         select j.ctid
@@ -48,7 +48,7 @@ begin
         ), ready as (
             select p.queue, count(*) as jobs from promoted as p group by p.queue
         )
-        select count(jobforge_private.notify_channel('jobforge:' || r.queue)) into v_woken
+        select count(jobforge_private.notify_channel('jobforge:' || r.queue)) into v_notified
           from ready as r
          where r.jobs > coalesce((select sum(c.slots) from unnest(p_queues, p_limits)
                                          as c(name, slots) where c.name = r.queue), 0);

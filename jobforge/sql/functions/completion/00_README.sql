@@ -15,11 +15,12 @@
 --   fail_unbounded_outcomes -> find_unbounded
 --   follow_up -> enqueue_hooks, release_dependents, notify_endpoints
 --   move_succeeded_jobs -> follow_up
+--   settle_finished_jobs -> read_outcomes
 --   settle_free_jobs -> jobs_to_gather, settle_jobs, settle_linked_jobs
 --   settle_in_parts -> lockable_outcomes, settle_jobs
---   settle_jobs -> read_outcomes, settle_unfinished_jobs, follow_up
+--   settle_jobs -> settle_finished_jobs, settle_unfinished_jobs, follow_up
 --   settle_linked_jobs -> settle_jobs, settle_in_parts
---   settle_unfinished_jobs -> read_outcomes, begin_waits, follow_up
+--   settle_unfinished_jobs -> read_outcomes, begin_waits
 --
 -- Lock order: jobs in order of (tenant_id, id), with the jobs that they gather; then blocked
 -- children in order of (tenant_id, id); then workflows, inner ones first. Waits 100 ms at most for

@@ -37,7 +37,7 @@ begin
           join jobforge.awaited_jobs as a on a.tenant_id = w.tenant_id and a.job_id = w.id
          where w.is_doomed and a.on_parent_failure <> 'wait'
     ), needed as materialized (
-        select w.place, w.tenant_id, w.id, w.is_within and not w.is_doomed as goes_on
+        select w.place, w.tenant_id, w.id, w.is_within and not w.is_doomed as continues
           from waiting as w
           join jobforge.jobs as j on j.tenant_id = w.tenant_id and j.id = w.id
          where j.state || '' = 'blocked'
@@ -62,7 +62,7 @@ begin
         select e.place, m.tenant_id, m.workflow_id as id
           from ended as e
           join jobforge.workflow_jobs as m on m.tenant_id = e.tenant_id and m.job_id = e.job_id
-         where not exists (select from needed as n where n.place = e.place and n.goes_on)
+         where not exists (select from needed as n where n.place = e.place and n.continues)
         union
         select i.place, w.tenant_id, w.parent_id
           from within as i

@@ -7,7 +7,7 @@ returns table (
     tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz, outcome text,
     result jsonb, error jsonb, reason text, final boolean, retry_in_s double precision,
     run_at timestamptz, artifact_ref text, exit_code integer, pid integer,
-    peak_memory_bytes bigint, cpu_ms bigint, stdout_tail text, stderr_tail text
+    peak_memory_bytes bigint, cpu_ms bigint, stdout_tail text, stderr_tail text, wait_kind text
 )
 language sql stable
 as $$
@@ -46,7 +46,7 @@ as $$
                 else o.error end,
            left(o.reason, 1000), f.fault is not null or o.final, o.retry_in_s, o.run_at,
            left(o.artifact_ref, 2000), o.exit_code, o.pid, o.peak_memory_bytes, o.cpu_ms,
-           right(o.stdout_tail, 65536), right(o.stderr_tail, 65536)
+           right(o.stdout_tail, 65536), right(o.stderr_tail, 65536), o.wait ->> 'kind'
       from jsonb_to_recordset(p_outcomes) as o(
            tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz,
            outcome text, result jsonb, error jsonb, reason text, final boolean,

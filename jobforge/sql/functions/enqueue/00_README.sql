@@ -12,17 +12,20 @@
 --   enqueue_job -> enqueue_payloads, enqueue_jobs
 --   enqueue_jobs -> check_jobs, reserve_keys, insert_jobs, link_parents
 --   enqueue_jobs_once -> reserve_request, enqueue_jobs
---   enqueue_payloads -> have_short_texts, recently_ready_jobs, check_payloads, insert_payloads
+--   enqueue_payloads -> have_short_texts, recently_ready_jobs, insert_plain_jobs, check_payloads,
+--       insert_payloads
 --   check_job -> job_fault
 --   check_jobs -> has_short_text, job_fault
 --   check_payloads -> check_job
---   check_pending_limit -> sign
+--   check_pending_limit -> load_pending_count, count_earlier_pending, store_pending_count
 --   insert_jobs -> check_pending_limit, notify_queue
 --   insert_payloads -> check_pending_limit, notify_queue
+--   load_pending_count -> sign
 --   notify_queue -> recently_ready_jobs
 --   renew_key -> key_expires_at
 --   reserve_key -> key_expires_at
 --   reserve_keys -> reserve_key, replace_job, renew_key
+--   store_pending_count -> sign
 --
 -- Lock order: idempotency keys in order of definition and key; then replaced jobs in order of ID,
 -- blocked ones last; then parents (workflows/). Plain enqueues take no locks.

@@ -22,8 +22,6 @@ declare
     v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
     v_now timestamptz := jobforge_private.now();
     v_first_id uuid;
-    v_stem text;
-    v_number bigint;
     v_version integer;
     v_queue text;
     v_max_attempts integer;
@@ -32,10 +30,12 @@ declare
     v_is_awake boolean;
 begin
     select d.version, d.queue, d.max_attempts, d.hooks::integer,
+           -- No options but version and created_by:
            jsonb_typeof(p_options) = 'object'
            and p_options - '{version,created_by}'::text[] = '{}'
            and coalesce(jsonb_typeof(p_options -> 'created_by'), 'string') = 'string'
            and length(coalesce(p_options ->> 'created_by', '')) <= 255
+           -- Payloads that check_payloads accepts:
            and p_payloads <> '[]' and jsonb_typeof(p_payloads) = 'array'
            and not jsonb_path_exists(p_payloads, 'strict $[*] ? (@.type() != "object")')
            -- `#> '{}'` and 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
@@ -46,6 +46,7 @@ begin
            and not jsonb_path_exists(p_payloads, 'strict $.** ? (@.abs() >= 1e309)')
            and (pg_column_size(p_payloads #> '{}') <= 1500
                 or jobforge_private.have_short_texts(p_payloads))
+           -- No limit, neither of the definition, nor of the tenant or queue:
            and d.paused_at is null and d.max_running is null and d.max_running_per_key is null
            and d.rate_limit is null and d.rate_limit_per_key is null
            and not exists (
@@ -82,16 +83,9 @@ begin
                     p_options ->> 'created_by', p_payloads -> 0);
             return v_first_id;
         end if;
-        -- The parts of nth_id that are the same for all jobs.
-        v_stem := left(v_first_id::text, 28);
-        v_number := ('x' || right(v_first_id::text, 8))::bit(32)::bigint & 2147483647;
-        insert into jobforge.jobs (
-               tenant_id, id, created_at, run_at, queued_at, version, max_attempts, allowance,
-               flags, state, definition, queue, created_by, payload)
-        select v_tenant, (v_stem || lpad(to_hex(v_number + e.index), 8, '0'))::uuid, v_now, v_now,
-               v_now, v_version, v_max_attempts, v_max_attempts, v_flags, 'queued', p_definition,
-               v_queue, p_options ->> 'created_by', e.payload
-          from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
+        perform jobforge_private.insert_plain_jobs(
+            v_tenant, p_payloads, v_first_id, v_now, p_definition, v_version, v_queue,
+            v_max_attempts, v_flags, p_options ->> 'created_by');
         return jobforge_private.nth_id(v_first_id, 1);
     end if;
     perform jobforge_private.check_payloads(p_definition, p_payloads, p_options);

@@ -16,44 +16,45 @@ as $$
 declare
     v_now timestamptz;
     v_first_id uuid := jobforge_private.uuid7();
-    v_used jobforge.named_definition;
+    v_definition jobforge.named_definition;
     v_queue text;
     v_priority smallint;
-    v_limited record;
-    v_given record;
+    v_limits record;
+    v_options record;
 begin
-    v_used := jobforge_private.resolve_definition(p_definition, (p_options ->> 'version')::integer);
-    v_queue := coalesce(p_options ->> 'queue', v_used.queue);
+    v_definition := jobforge_private.resolve_definition(
+        p_definition, (p_options ->> 'version')::integer);
+    v_queue := coalesce(p_options ->> 'queue', v_definition.queue);
     v_priority := coalesce((p_options ->> 'priority')::smallint, 0);
     select t.max_pending, t.erased_at is not null as is_erased,
            t.max_running is not null or t.rate_limit is not null or t.paused_at is not null
                or q.max_running is not null or q.rate_limit is not null as is_limited
-      into v_limited
-      from (select) as one
+      into v_limits
+      from (select) as one  -- one row, even if neither exists
       left join jobforge.tenants as t on t.id = p_tenant_id
       left join jobforge.queues as q on q.name = v_queue;
-    if v_limited.is_erased then
+    if v_limits.is_erased then
         perform jobforge_private.check_not_erased(p_tenant_id);
     end if;
-    if v_limited.max_pending is not null and p_source <> 'system' then
+    if v_limits.max_pending is not null and p_source <> 'system' then
         perform jobforge_private.check_pending_limit(
-            p_tenant_id, v_limited.max_pending, jsonb_array_length(p_payloads), v_first_id);
+            p_tenant_id, v_limits.max_pending, jsonb_array_length(p_payloads), v_first_id);
     end if;
     v_now := jobforge_private.now();
     select nullif(greatest(v_now, o.run_at, v_now + make_interval(secs => o.delay_s)), v_now)
                as due_at,
            coalesce(o.expires_at, v_now + make_interval(secs => o.expires_in_s)) as expires_at,
-           coalesce(o.max_attempts, v_used.max_attempts) as max_attempts, o.timeout_s,
+           coalesce(o.max_attempts, v_definition.max_attempts) as max_attempts, o.timeout_s,
            jobforge_private.compute_gate(
-               v_used.key, o.limit_key, v_used.is_key_limited, v_used.is_limited,
-               v_limited.is_limited) as gate,
+               v_definition.key, o.limit_key, v_definition.is_key_limited, v_definition.is_limited,
+               v_limits.is_limited) as gate,
            o.limit_key, o.tags, o.correlation_id, o.traceparent, o.created_by, o.artifact_ref
-      into v_given
+      into v_options
       from jsonb_to_record(p_options) as o(
            run_at timestamptz, delay_s double precision, expires_at timestamptz,
            expires_in_s double precision, max_attempts integer, timeout_s integer, limit_key text,
            tags text[], correlation_id text, traceparent text, created_by text, artifact_ref text);
-    if v_given.due_at is null then
+    if v_options.due_at is null then
         perform jobforge_private.notify_queue(v_queue, p_tenant_id, v_priority, v_now);
     end if;
     insert into jobforge.jobs (
@@ -62,13 +63,13 @@ begin
            limit_key, source_ref, correlation_id, traceparent, created_by, artifact_ref, tags,
            payload)
     select p_tenant_id, jobforge_private.nth_id(v_first_id, e.index), v_now,
-           coalesce(v_given.due_at, v_now), case when v_given.due_at is null then v_now end,
-           v_given.expires_at, v_used.version, v_given.max_attempts, v_given.max_attempts,
-           v_given.timeout_s, v_priority, v_used.flags,
-           case when v_given.due_at is null then 'queued' else 'scheduled' end, v_used.key,
-           v_queue, p_source, v_given.gate, v_given.limit_key, p_source_ref,
-           v_given.correlation_id, v_given.traceparent, v_given.created_by, v_given.artifact_ref,
-           v_given.tags, e.payload
+           coalesce(v_options.due_at, v_now), case when v_options.due_at is null then v_now end,
+           v_options.expires_at, v_definition.version, v_options.max_attempts,
+           v_options.max_attempts, v_options.timeout_s, v_priority, v_definition.flags,
+           case when v_options.due_at is null then 'queued' else 'scheduled' end,
+           v_definition.key, v_queue, p_source, v_options.gate, v_options.limit_key, p_source_ref,
+           v_options.correlation_id, v_options.traceparent, v_options.created_by,
+           v_options.artifact_ref, v_options.tags, e.payload
       from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
     return jobforge_private.nth_id(v_first_id, 1);
 end $$;

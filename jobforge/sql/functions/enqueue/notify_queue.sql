@@ -1,7 +1,7 @@
 -- Notifies the workers of a queue that jobs of a tenant are about to enter. NOTIFY takes a global
 -- lock at commit, so it is left out if a job of the last moments is still ready: the workers were
--- notified for it and have not caught up. Called by insert_jobs, insert_payloads and unblock_jobs.
--- Turns off sorts itself, because its callers need them (see recently_ready_jobs).
+-- notified for it and have not caught up. Called by insert_jobs, insert_payloads and
+-- unblock_jobs. Turns off sorts itself, because its callers need them (see recently_ready_jobs).
 create or replace function jobforge_private.notify_queue(
     p_queue text,
     p_tenant_id uuid,

@@ -16,7 +16,7 @@ declare
     v_id uuid := jobforge_private.uuid7();
     v_matched bigint;
     v_ended bigint;
-    v_begun uuid;
+    v_existing uuid;
 begin
     perform jobforge_private.require_read_committed('delete_tenant');
     if coalesce(p_tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -34,10 +34,10 @@ begin
     update jobforge.bound_logins as b
        set tenants = array_remove(b.tenants, p_tenant_id)
      where p_tenant_id = any (b.tenants);
-    select o.id into v_begun from jobforge.operations as o
+    select o.id into v_existing from jobforge.operations as o
      where o.tenant_id = p_tenant_id and o.kind = 'erase' and o.finished_at is null;
     if found then
-        return v_begun;
+        return v_existing;
     end if;
     v_matched := jobforge_private.count_tenant_rows(p_tenant_id);
     -- Token buckets of API keys are found by the keys, which are deleted later.

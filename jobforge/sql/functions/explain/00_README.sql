@@ -5,7 +5,7 @@
 --
 -- Call tree, without helpers that check or format:
 --   explain_job -> explain_finished, explain_running, explain_wait, explain_parents,
---       explain_pauses, explain_limits, explain_workers, explain_turn
+--       explain_pauses, explain_limits, explain_workers, explain_ready
 --   explain_limits -> group_limits, count_running
 --   explain_running -> grace_until, last_outage
 --

@@ -53,7 +53,7 @@ begin
         return query select * from jobforge_private.explain_limits(v_job, v_now);
         return query select * from jobforge_private.explain_workers(v_job, v_now);
         if v_job.state = 'queued' then
-            return query select * from jobforge_private.explain_turn(v_job, v_now);
+            return query select * from jobforge_private.explain_ready(v_job, v_now);
         end if;
     end if;
 end $$;

@@ -5,7 +5,7 @@
 -- JF002, JF006, JF014.
 --
 -- `build` is the build of the worker where the sample died; it is known for a day after the worker
--- ended. `is_back`: that build is the one that resolved the failure, or a later one.
+-- ended. `has_recurred`: that build is the one that resolved the failure, or a later one.
 --
 -- Costs one index probe for each fingerprint of the tenant, up to 10,000, and for each group on the
 -- page reads its newest 10,000 jobs at most: counts go no further. Jobs that died without an error
@@ -18,7 +18,7 @@ create or replace function jobforge.list_failures(
 ) returns table (
     fingerprint text, definition text, jobs bigint, first_seen timestamptz, last_seen timestamptz,
     sample_job_id uuid, error jsonb, note text, snoozed_until timestamptz, resolved_in text,
-    versions integer[], hourly integer[], build text, is_back boolean
+    versions integer[], hourly integer[], build text, has_recurred boolean
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

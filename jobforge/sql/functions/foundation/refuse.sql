@@ -5,6 +5,7 @@
 --   JF008 tenant queue full  JF009 unknown definition  JF010 definition inactive
 --   JF011 duplicate key      JF012 wrong isolation level
 --   JF013 idempotency key reused   JF014 tenant erased   JF015 secrets required
+-- JF099 is not an error: functions raise and catch it to release their locks and start again.
 create or replace function jobforge_private.refuse(
     p_code text,
     p_message text,

@@ -22,7 +22,7 @@ declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_rows tid[];
     v_canceled bigint;
-    v_asked bigint;
+    v_requested bigint;
 begin
     perform jobforge_private.require_read_committed('cancel_jobs');
     perform jobforge_private.check_limit(p_limit, 10000);
@@ -34,8 +34,8 @@ begin
     -- Lock all jobs first, in order; then act on running and other jobs separately.
     v_rows := jobforge_private.lock_jobs(v_tenant, array(
         select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, null, true)));
-    v_asked := jobforge_private.request_cancel(v_rows, left(p_reason, 1000));
-    v_canceled := v_asked + jobforge_private.cancel_rows(v_rows, left(p_reason, 1000));
+    v_requested := jobforge_private.request_cancel(v_rows, left(p_reason, 1000));
+    v_canceled := v_requested + jobforge_private.cancel_rows(v_rows, left(p_reason, 1000));
     perform jobforge_private.audit(v_tenant, 'jobs.cancel', null,
         jsonb_build_object('filter', p_filter, 'reason', p_reason, 'jobs', v_canceled));
     return v_canceled;

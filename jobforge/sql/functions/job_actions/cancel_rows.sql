@@ -33,11 +33,16 @@ begin
           from ended as e
     )
     select count(*),
-           array_agg(row(
-               e.tenant_id, e.id, e.lease, e.state, 'canceled', null, e.definition, e.version,
-               e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
-               e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
-               e.artifact_ref, p_reason, e.error, e.payload, null)::jobforge.ended_job)
+           array_agg(jobforge_private.to_ended_job(
+               p_tenant_id => e.tenant_id, p_id => e.id, p_lease => e.lease,
+               p_state => 'canceled', p_definition => e.definition, p_version => e.version,
+               p_queue => e.queue, p_priority => e.priority, p_flags => e.flags,
+               p_attempt => e.attempt, p_max_attempts => e.max_attempts,
+               p_created_at => e.created_at, p_started_at => e.started_at, p_ended_at => v_now,
+               p_source => e.source, p_source_ref => e.source_ref,
+               p_correlation_id => e.correlation_id, p_traceparent => e.traceparent,
+               p_artifact_ref => e.artifact_ref, p_payload => e.payload, p_was => e.state,
+               p_reason => p_reason, p_error => e.error))
                filter (where e.flags <> 0 or e.tenant_id = any (v_listening))
       into v_moved, v_ended
       from ended as e;

@@ -52,11 +52,11 @@ begin
                        offset 0) as j
                     where j.row_id not in (select unnest(v_rows)))
             then
-                raise sqlstate 'JF000';
+                raise sqlstate 'JF099';
             end if;
             return v_rows || coalesce(v_blocked, '{}');
         exception
-            when sqlstate 'JF000' then null;
+            when sqlstate 'JF099' then null;  -- not JF000, which would catch all JF codes
         end;
     end loop;
 end $$;

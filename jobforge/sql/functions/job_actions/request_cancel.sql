@@ -5,7 +5,7 @@ returns bigint
 language plpgsql
 as $$
 declare
-    v_asked bigint;
+    v_requested bigint;
 begin
     with asked as (
         update jobforge.jobs as j
@@ -13,9 +13,9 @@ begin
          where j.ctid = any (p_rows) and j.state || '' = 'running'
         returning j.worker_id
     )
-    select coalesce(sum(a.jobs), 0) into v_asked
+    select coalesce(sum(a.jobs), 0) into v_requested
       from (select count(*) as jobs,
                    jobforge_private.notify_channel('jobforge:worker:' || d.worker_id)
               from asked as d group by d.worker_id) as a;
-    return v_asked;
+    return v_requested;
 end $$;

@@ -5,7 +5,7 @@ language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge_private.now();
-    v_hastened bigint;
+    v_rescheduled bigint;
 begin
     with hastened as (
         update jobforge.jobs as j
@@ -13,8 +13,8 @@ begin
          where j.ctid = any (p_rows) and j.state || '' = 'scheduled'
         returning j.queue
     )
-    select coalesce(sum(h.jobs), 0) into v_hastened
+    select coalesce(sum(h.jobs), 0) into v_rescheduled
       from (select count(*) as jobs, jobforge_private.notify_channel('jobforge:' || d.queue)
               from hastened as d group by d.queue) as h;
-    return v_hastened;
+    return v_rescheduled;
 end $$;

@@ -17,10 +17,10 @@ begin
     select g.tenant_id, g.job_id, p_worker_id, g.lease, p_now, p_now + p_lease
       from unnest(p_tenants, p_jobs, p_leases) as g(tenant_id, job_id, lease)
       left join lateral (
-        select true as is_there from jobforge.heartbeats as q
+        select true as is_present from jobforge.heartbeats as q
          where q.tenant_id = g.tenant_id and q.job_id = g.job_id
          limit 1) as h on true
-     where h.is_there is null
+     where h.is_present is null
         on conflict do nothing;
 exception
     when lock_not_available then null;

@@ -15,10 +15,10 @@ begin
             select j.tenant_id, j.id, j.worker_id, j.lease, j.lease_expires_at
               from jobforge.jobs as j
               left join lateral (
-                select true as is_there from jobforge.heartbeats as q
+                select true as is_present from jobforge.heartbeats as q
                  where q.tenant_id = j.tenant_id and q.job_id = j.id
                  limit 1) as h on true
-             where j.ctid = any (p_rows) and h.is_there is null
+             where j.ctid = any (p_rows) and h.is_present is null
         )
         insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, expires_at)
         select s.tenant_id, s.id, s.worker_id, s.lease, s.lease_expires_at

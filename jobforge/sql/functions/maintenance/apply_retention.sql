@@ -26,7 +26,7 @@ declare
         'workflows', 'dependencies', 'heartbeats', 'buckets', 'firings', 'api_keys',
         'failure_notes'];
     v_kind text;
-    v_gone jsonb := '{}';
+    v_deleted jsonb := '{}';
     v_failed jsonb := '{}';
 begin
     perform jobforge_private.require_read_committed('apply_retention');
@@ -43,7 +43,7 @@ begin
     foreach v_kind in array v_sweeps loop
         continue when p_kind <> v_kind;
         begin
-            v_gone := v_gone || jsonb_build_object(v_kind, jobforge_private.sweep(
+            v_deleted := v_deleted || jsonb_build_object(v_kind, jobforge_private.sweep(
                 v_kind, v_now, v_now - make_interval(days => p_history_days),
                 v_now - make_interval(days => p_dead_days), p_limit));
         exception
@@ -52,12 +52,12 @@ begin
         end;
     end loop;
     if v_failed <> '{}' then
-        v_gone := v_gone || jsonb_build_object('failed', v_failed);
+        v_deleted := v_deleted || jsonb_build_object('failed', v_failed);
     end if;
     -- Last, because the history is locked from here on until the transaction ends.
     if p_kind is null or p_kind = 'partitions' then
-        v_gone := v_gone || jsonb_build_object(
+        v_deleted := v_deleted || jsonb_build_object(
             'partitions', jobforge_private.drop_history(v_now, p_history_days, p_audit_days));
     end if;
-    return v_gone;
+    return v_deleted;
 end $$;

@@ -5,13 +5,13 @@ returns bigint
 language plpgsql
 as $$
 declare
-    v_gone bigint;
+    v_deleted bigint;
 begin
     delete from jobforge.api_keys as k
      where k.ctid = any (array(
            select e.ctid from jobforge.api_keys as e
             where least(e.expires_at, e.revoked_at) < p_before
             limit p_limit for update skip locked));
-    get diagnostics v_gone = row_count;
-    return v_gone;
+    get diagnostics v_deleted = row_count;
+    return v_deleted;
 end $$;

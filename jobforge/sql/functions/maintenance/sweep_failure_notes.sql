@@ -7,7 +7,7 @@ create or replace function jobforge_private.sweep_failure_notes(
 language plpgsql
 as $$
 declare
-    v_gone bigint;
+    v_deleted bigint;
 begin
     delete from jobforge.failure_notes as n
      where n.ctid = any (array(
@@ -17,6 +17,6 @@ begin
                                where j.tenant_id = e.tenant_id and j.fingerprint = e.fingerprint
                                  and j.state = 'dead')
             limit p_limit for update skip locked));
-    get diagnostics v_gone = row_count;
-    return v_gone;
+    get diagnostics v_deleted = row_count;
+    return v_deleted;
 end $$;

@@ -24,7 +24,8 @@ as $$
                    bool_or(c.relname ~ '_default$'
                            and pg_catalog.pg_relation_size(c.oid) > 0
                            and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
-                                or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0)) as has_strays,
+                                or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0))
+                       as has_default_rows,
                    sum(pg_catalog.pg_total_relation_size(c.oid)) as bytes
               from jobforge_private.history_tables() as h
               join pg_catalog.pg_inherits as i
@@ -36,5 +37,5 @@ as $$
         ('table_bytes', h.bytes::float8),
         ('days_ahead',
          coalesce(h.last_day - (jobforge_private.now() at time zone 'UTC')::date, 0)::float8),
-        ('strays', h.has_strays::integer::float8)) as m(gauge, value)
+        ('default_rows', h.has_default_rows::integer::float8)) as m(gauge, value)
 $$;

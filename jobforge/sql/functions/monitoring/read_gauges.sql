@@ -1,8 +1,8 @@
 -- Servers and operators call this when metrics are read: returns the state of the installation as
 -- numbers, without reading every job. Jobs are counted as far as queue_depths counts, dead ones up
 -- to 100,000, queued ones by tenant as queued_by_tenant does. `subject` is a queue, tenant, table
--- or maintenance task, depending on the gauge; `state` of upkeep_held is the process that has run
--- every turn of the task, and the value for how many seconds. Only reads, takes no locks. Raises
+-- or maintenance task, depending on the gauge; `state` of maintenance_held is the process that has
+-- always run the task for as many seconds as the value says. Only reads, takes no locks. Raises
 -- JF002, and JF006 for a caller with a tenant.
 create or replace function jobforge.read_gauges(p_tenants integer default 20)
 returns table (gauge text, subject text, state text, value double precision)
@@ -64,11 +64,11 @@ begin
            coalesce(greatest(0, extract(epoch from v_now - min(t.due_at))), 0)::float8
       from jobforge.triggers as t where t.due_at is not null
     union all
-    select 'upkeep_age', m.task, null,
+    select 'maintenance_age', m.task, null,
            greatest(0, extract(epoch from v_now - m.started_at))::float8
       from jobforge.maintenance as m
     union all
-    select 'upkeep_held', m.task, m.started_by,
+    select 'maintenance_held', m.task, m.started_by,
            greatest(0, extract(epoch from v_now - m.since))::float8
       from jobforge.maintenance as m
     union all

@@ -13,7 +13,7 @@ create or replace function jobforge.get_statistics(
     p_tenant_id uuid default null
 ) returns table (
     at timestamptz, definition text, queue text, attempts bigint, succeeded bigint, failed bigint,
-    died bigint, canceled bigint, handed_back bigint, wait_ms bigint, run_ms bigint, cpu_ms bigint,
+    dead bigint, canceled bigint, released bigint, wait_ms bigint, run_ms bigint, cpu_ms bigint,
     peak_memory_bytes bigint, wait_p50_ms double precision, wait_p95_ms double precision,
     run_p50_ms double precision, run_p95_ms double precision
 )
@@ -47,7 +47,7 @@ begin
                     else date_bin(v_step, s.minute, '2000-01-01 00:00+00') end as at,
                case when p_by = 'definition' then s.definition end as definition,
                case when p_by = 'queue' then s.queue end as queue, s.succeeded, s.failed,
-               s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms,
+               s.dead, s.canceled, s.released, s.wait_ms, s.run_ms, s.cpu_ms,
                s.peak_memory_bytes, s.wait_histogram, s.run_histogram
           from jobforge.minute_statistics as s
          where s.minute >= v_first and s.minute < v_until
@@ -56,8 +56,8 @@ begin
            and (not p_filter ? 'queue' or s.queue = p_filter ->> 'queue')
     ), summed as (
         select p.at, p.definition, p.queue, sum(p.succeeded)::bigint as succeeded,
-               sum(p.failed)::bigint as failed, sum(p.died)::bigint as died,
-               sum(p.canceled)::bigint as canceled, sum(p.handed_back)::bigint as handed_back,
+               sum(p.failed)::bigint as failed, sum(p.dead)::bigint as dead,
+               sum(p.canceled)::bigint as canceled, sum(p.released)::bigint as released,
                sum(p.wait_ms)::bigint as wait_ms, sum(p.run_ms)::bigint as run_ms,
                sum(p.cpu_ms)::bigint as cpu_ms, max(p.peak_memory_bytes) as peak_memory_bytes
           from picked as p
@@ -74,8 +74,8 @@ begin
          group by b.at, b.definition, b.queue
     )
     select s.at, s.definition, s.queue,
-           s.succeeded + s.failed + s.died + s.canceled + s.handed_back, s.succeeded, s.failed,
-           s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms, s.peak_memory_bytes,
+           s.succeeded + s.failed + s.dead + s.canceled + s.released, s.succeeded, s.failed,
+           s.dead, s.canceled, s.released, s.wait_ms, s.run_ms, s.cpu_ms, s.peak_memory_bytes,
            jobforge_private.percentile_ms(h.waits, 0.5),
            jobforge_private.percentile_ms(h.waits, 0.95),
            jobforge_private.percentile_ms(h.runs, 0.5), jobforge_private.percentile_ms(h.runs, 0.95)

@@ -22,7 +22,7 @@ begin
     return query
     select u.tenant_id, t.slug, u.attempts, u.run_s, u.cpu_s, u.peak_memory_bytes
       from (select s.tenant_id,
-                   sum(s.succeeded + s.failed + s.died + s.canceled + s.handed_back)::bigint
+                   sum(s.succeeded + s.failed + s.dead + s.canceled + s.released)::bigint
                        as attempts,
                    sum(s.run_ms)::double precision / 1000 as run_s,
                    sum(s.cpu_ms)::double precision / 1000 as cpu_s,

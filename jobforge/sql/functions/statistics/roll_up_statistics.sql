@@ -52,10 +52,10 @@ begin
                count(*) filter (where e.state = 'succeeded') as succeeded,
                count(*) filter (where e.state in ('scheduled', 'queued', 'blocked')
                                   and e.outcome not in ('released', 'snoozed')) as failed,
-               count(*) filter (where e.state = 'dead') as died,
+               count(*) filter (where e.state = 'dead') as dead,
                count(*) filter (where e.state = 'canceled') as canceled,
                count(*) filter (where e.state in ('scheduled', 'queued', 'blocked')
-                                  and e.outcome in ('released', 'snoozed')) as handed_back,
+                                  and e.outcome in ('released', 'snoozed')) as released,
                coalesce(sum(e.wait_ms), 0) as wait_ms, sum(e.run_ms) as run_ms,
                coalesce(sum(e.cpu_ms), 0) as cpu_ms, max(e.peak_memory_bytes) as peak_memory_bytes,
                array_agg(width_bucket(e.wait_ms, jobforge_private.duration_bounds()) + 1)
@@ -65,18 +65,18 @@ begin
          group by e.tenant_id, e.minute, e.definition, e.queue
     ), added as (
         insert into jobforge.minute_statistics as s (
-               tenant_id, minute, succeeded, failed, died, canceled, handed_back, wait_ms, run_ms,
+               tenant_id, minute, succeeded, failed, dead, canceled, released, wait_ms, run_ms,
                cpu_ms, peak_memory_bytes, definition, queue, wait_histogram, run_histogram)
-        select c.tenant_id, c.minute, c.succeeded, c.failed, c.died, c.canceled, c.handed_back,
+        select c.tenant_id, c.minute, c.succeeded, c.failed, c.dead, c.canceled, c.released,
                c.wait_ms, c.run_ms, c.cpu_ms, c.peak_memory_bytes, c.definition, c.queue,
                jobforge_private.count_buckets(c.waits), jobforge_private.count_buckets(c.runs)
           from counted as c
             on conflict (tenant_id, minute, definition, queue) do update
            set succeeded = s.succeeded + excluded.succeeded,
                failed = s.failed + excluded.failed,
-               died = s.died + excluded.died,
+               dead = s.dead + excluded.dead,
                canceled = s.canceled + excluded.canceled,
-               handed_back = s.handed_back + excluded.handed_back,
+               released = s.released + excluded.released,
                wait_ms = s.wait_ms + excluded.wait_ms,
                run_ms = s.run_ms + excluded.run_ms,
                cpu_ms = s.cpu_ms + excluded.cpu_ms,

@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
-    v_asked integer;
+    v_requested integer;
 begin
     if p_times is null or cardinality(p_times) > 1000 or array_position(p_times, null) is not null
        or exists (select from unnest(p_times) as w(at)
@@ -20,9 +20,9 @@ begin
         perform jobforge_private.refuse('JF002', 'times must be at most 1000 times in the past',
             '{"field": "times"}');
     end if;
-    v_asked := jobforge_private.request_firings(v_tenant, p_id, 'backfill', p_times);
+    v_requested := jobforge_private.request_firings(v_tenant, p_id, 'backfill', p_times);
     perform jobforge_private.audit(v_tenant, 'trigger.backfill', p_id::text, jsonb_build_object(
-        'firings', v_asked, 'first', (select min(w.at) from unnest(p_times) as w(at)),
+        'firings', v_requested, 'first', (select min(w.at) from unnest(p_times) as w(at)),
         'last', (select max(w.at) from unnest(p_times) as w(at))));
-    return v_asked;
+    return v_requested;
 end $$;

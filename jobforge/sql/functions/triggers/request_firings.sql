@@ -11,7 +11,7 @@ language plpgsql
 as $$
 declare
     t jobforge.triggers := jobforge_private.lock_trigger(p_tenant_id, p_id);
-    v_asked integer;
+    v_requested integer;
 begin
     if t.type <> 'schedule' then
         perform jobforge_private.refuse('JF005',
@@ -24,7 +24,7 @@ begin
            jobforge_private.actor()
       from unnest(p_times) as w(at)
     on conflict on constraint firings_happen_once do nothing;
-    get diagnostics v_asked = row_count;
+    get diagnostics v_requested = row_count;
     perform jobforge_private.wake_scheduler();
-    return v_asked;
+    return v_requested;
 end $$;

@@ -5,17 +5,17 @@ returns bigint
 language plpgsql
 as $$
 declare
-    v_gone bigint;
+    v_deleted bigint;
 begin
     delete from jobforge.firings as f
      where f.ctid = any (array(
            select e.ctid from jobforge.firings as e
             where e.at < p_before and e.outcome <> 'pending'
             limit p_limit for update skip locked));
-    get diagnostics v_gone = row_count;
+    get diagnostics v_deleted = row_count;
     delete from jobforge.triggers as t
      where t.ctid = any (array(
            select e.ctid from jobforge.triggers as e
             where e.deleted_at < p_before limit p_limit for update skip locked));
-    return v_gone;
+    return v_deleted;
 end $$;

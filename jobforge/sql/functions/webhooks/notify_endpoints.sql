@@ -12,9 +12,9 @@ returns void
 language plpgsql
 as $$
 declare
-    v_told record;
+    v_notice record;
 begin
-    for v_told in
+    for v_notice in
         select w.tenant_id,
                array_agg(row(
                    w.tenant_id, w.id, e.id, t.event, e.correlation_id, e.traceparent,
@@ -36,6 +36,6 @@ begin
          where e.was <> 'dead' and jobforge_private.is_reported(e.definition)
          group by w.tenant_id
     loop
-        perform jobforge_private.send_messages(v_told.tenant_id, v_told.messages);
+        perform jobforge_private.send_messages(v_notice.tenant_id, v_notice.messages);
     end loop;
 end $$;

@@ -50,7 +50,8 @@
 --   lock_relatives -> lock_parents
 --   nodes_to_cancel -> list_nodes
 --   nodes_to_retry -> list_nodes, outermost_workflow
---   release_dependents -> unblock_jobs, cancel_dependents, advance_workflows
+--   release_dependents -> take_waiting_children, lock_dependents, unblock_jobs,
+--       cancel_dependents, advance_workflows
 --   replace_node_jobs -> reopen_workflows, advance_workflows
 --   unblock_jobs -> notify_queue
 --

@@ -31,9 +31,9 @@ begin
             perform jobforge_private.lock_jobs(p_tenant_id, v_known);
             perform jobforge_private.lock_workflows_within(p_tenant_id, p_id);
             exit when jobforge_private.nodes_to_cancel(p_tenant_id, p_id) <@ v_known;
-            raise sqlstate 'JF000';
+            raise sqlstate 'JF099';
         exception
-            when sqlstate 'JF000' then null;
+            when sqlstate 'JF099' then null;  -- not JF000, which would catch all JF codes
         end;
     end loop;
     loop

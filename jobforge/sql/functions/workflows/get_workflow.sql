@@ -63,6 +63,6 @@ begin
                                         where d.tenant_id = v_tenant and d.parent_id = n.job_id)
                      order by n.place
                      limit 100) as l),
-        'is_whole', cardinality(v_nodes) <= p_limit);
+        'has_all_nodes', cardinality(v_nodes) <= p_limit);
     return next;
 end $$;

@@ -10,8 +10,8 @@ create or replace function jobforge_private.replace_node_jobs(
 language plpgsql
 as $$
 declare
-    v_news uuid[];
-    v_olds uuid[];
+    v_new_jobs uuid[];
+    v_old_jobs uuid[];
     v_children uuid[];
     v_policies text[];
     v_tenants uuid[];
@@ -25,7 +25,7 @@ begin
 
     select array_agg(r.new_id), array_agg(r.old_id), array_agg(d.child_id),
            array_agg(d.on_parent_failure)
-      into v_news, v_olds, v_children, v_policies
+      into v_new_jobs, v_old_jobs, v_children, v_policies
       from unnest(p_old, p_new) as r(old_id, new_id)
       join jobforge.dependencies as d on d.tenant_id = p_tenant_id and d.parent_id = r.old_id
      where d.child_id <> all (p_old)
@@ -34,24 +34,24 @@ begin
             or exists (select from jobforge.finished_jobs as f
                         where f.tenant_id = p_tenant_id and f.id = d.child_id
                           and f.attempt = 0));
-    if v_news is not null then
+    if v_new_jobs is not null then
         delete from jobforge.dependencies as d
-         using unnest(v_children, v_olds) as o(child_id, parent_id)
+         using unnest(v_children, v_old_jobs) as o(child_id, parent_id)
          where d.tenant_id = p_tenant_id and d.child_id = o.child_id
            and d.parent_id = o.parent_id;
         delete from jobforge.awaited_jobs as a
-         using unnest(v_children, v_olds) as o(child_id, parent_id)
+         using unnest(v_children, v_old_jobs) as o(child_id, parent_id)
          where a.tenant_id = p_tenant_id and a.waiter_id = o.child_id
            and a.job_id = o.parent_id;
         insert into jobforge.dependencies (
                tenant_id, child_id, parent_id, created_at, on_parent_failure)
         select p_tenant_id, e.child_id, e.parent_id, jobforge_private.now(), e.policy
-          from unnest(v_children, v_news, v_policies) as e(child_id, parent_id, policy)
+          from unnest(v_children, v_new_jobs, v_policies) as e(child_id, parent_id, policy)
             on conflict do nothing;
         insert into jobforge.awaited_jobs (
                tenant_id, waiter_id, job_id, is_within, on_parent_failure)
         select p_tenant_id, e.child_id, e.parent_id, false, e.policy
-          from unnest(v_children, v_news, v_policies) as e(child_id, parent_id, policy)
+          from unnest(v_children, v_new_jobs, v_policies) as e(child_id, parent_id, policy)
           join jobforge.jobs as j on j.tenant_id = p_tenant_id and j.id = e.child_id
          where j.state || '' = 'blocked'
             on conflict do nothing;
@@ -60,7 +60,7 @@ begin
        set flags = j.flags | 2
      where j.tenant_id = p_tenant_id and j.id = any (p_new) and j.flags & 2 = 0
        and j.state in ('scheduled', 'blocked', 'queued')
-       and (j.id = any (v_news)
+       and (j.id = any (v_new_jobs)
             or exists (select from jobforge.workflow_jobs as m
                         where m.tenant_id = p_tenant_id and m.job_id = j.id));
     -- A new job whose parent was canceled in the meantime has already finished.

@@ -25,8 +25,8 @@ declare
     v_fault record;
     v_first_id uuid := jobforge_private.uuid7();
     v_jobs jsonb;
-    v_olds uuid[];
-    v_news uuid[];
+    v_old_jobs uuid[];
+    v_new_jobs uuid[];
 begin
     perform jobforge_private.require_read_committed('retry_workflow');
     -- Not the workflow's row, which is locked after jobs. Sixteen locks are enough for a tenant.
@@ -48,7 +48,7 @@ begin
             exit when array(select n.job_id from unnest(v_nodes) as n) <@ v_known;
             raise sqlstate 'JF099';
         exception
-            when sqlstate 'JF099' then null;  -- not JF000, which stands for all JF codes
+            when sqlstate 'JF099' then null;  -- not JF000, which would catch all JF codes
         end;
     end loop;
     select n.path, n.state into v_fault from unnest(v_nodes) as n
@@ -67,24 +67,24 @@ begin
         perform jobforge_private.refuse('JF005', 'nothing of the workflow is to be retried',
             jsonb_build_object('id', p_id));
     end if;
-    v_olds := array(select n.job_id from unnest(v_nodes) as n order by n.place);
+    v_old_jobs := array(select n.job_id from unnest(v_nodes) as n order by n.place);
     perform jobforge_private.check_not_erased_job(e.id, e.flags)
        from (select j.id, j.flags from jobforge.jobs as j
-              where j.tenant_id = v_tenant and j.id = any (v_olds)
+              where j.tenant_id = v_tenant and j.id = any (v_old_jobs)
              union all
              select f.id, f.flags from jobforge.finished_jobs as f
-              where f.tenant_id = v_tenant and f.id = any (v_olds)) as e;
-    v_news := array(select jobforge_private.nth_id(v_first_id, i)
-                      from generate_series(1, cardinality(v_olds)) as i);
-    v_jobs := jobforge_private.build_retries(v_tenant, v_olds, v_news);
+              where f.tenant_id = v_tenant and f.id = any (v_old_jobs)) as e;
+    v_new_jobs := array(select jobforge_private.nth_id(v_first_id, i)
+                      from generate_series(1, cardinality(v_old_jobs)) as i);
+    v_jobs := jobforge_private.build_retries(v_tenant, v_old_jobs, v_new_jobs);
     perform jobforge_private.insert_jobs(v_tenant, v_jobs, v_first_id);
     perform jobforge_private.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
-    perform jobforge_private.replace_node_jobs(v_tenant, v_olds, v_news);
+    perform jobforge_private.replace_node_jobs(v_tenant, v_old_jobs, v_new_jobs);
     -- Retention may have deleted the workflow before it was locked.
     perform jobforge_private.lock_workflow(v_tenant, p_id, 'workflow');
     perform jobforge_private.cancel_rows(jobforge_private.lock_jobs(v_tenant, array(
         select n.job_id from unnest(v_nodes) as n where n.state = 'dead')), 'retried');
     perform jobforge_private.audit(v_tenant, 'workflow.retry', p_id::text,
-        jsonb_build_object('from', p_from, 'jobs', cardinality(v_olds)));
-    return cardinality(v_olds);
+        jsonb_build_object('from', p_from, 'jobs', cardinality(v_old_jobs)));
+    return cardinality(v_old_jobs);
 end $$;

@@ -1,7 +1,7 @@
 /** Starts claimed jobs in time slices: passes each job to the runner of its definition. */
 
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import type { BackgroundLoop } from "../db/loop.ts";
+import type { BackgroundLoop } from "../background-loop.ts";
 import { ConfigError } from "../errors.ts";
 import { emit, isEnabled, jobFields } from "../observability/logs.ts";
 import { jobScope } from "../redact/index.ts";

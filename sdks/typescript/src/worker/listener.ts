@@ -3,8 +3,8 @@
  * without them, or while the connection is lost, polling finds all jobs.
  */
 
+import type { BackgroundLoop } from "../background-loop.ts";
 import type { Database, ListenConnection } from "../db/database.ts";
-import type { BackgroundLoop } from "../db/loop.ts";
 
 const PREFIX = "jobforge:";
 

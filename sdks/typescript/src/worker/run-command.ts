@@ -25,7 +25,7 @@ later (before that: node --import tsx node_modules/.bin/jobforge-worker MODULE).
   --build TEXT          shown with the worker
   --help
 
-SIGTERM and SIGINT let it drain; the second one hands back what still runs.
+SIGTERM and SIGINT let it drain; the second one releases the running jobs.
 `;
 const NOT_HIDDEN =
   "jobs can read the variables of this process in /proc: it may not write to /proc/self/mem";

@@ -7,8 +7,8 @@
  * lease until its outcome is settled.
  */
 
+import type { BackgroundLoop } from "../background-loop.ts";
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
-import type { BackgroundLoop } from "../db/loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import { emit, isEnabled, jobFields, type Level } from "../observability/logs.ts";

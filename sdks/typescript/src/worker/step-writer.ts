@@ -4,8 +4,8 @@
  * the jobs hold their leases; the engine recognizes duplicates.
  */
 
+import type { BackgroundLoop } from "../background-loop.ts";
 import { saveSteps } from "../calls/index.ts";
-import type { BackgroundLoop } from "../db/loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, InvalidResult, LeaseLost, Unavailable } from "../errors.ts";
 import type { ClaimedJob, Json, SaveStatus, Step } from "../types/jobs.ts";
@@ -28,6 +28,7 @@ export class StepWriter {
   readonly #leases: LeaseTable;
   readonly #pending: PendingStep[] = [];
   #sending: PendingStep[] = [];
+  #batchLimit = MAX_BATCH;
 
   constructor(workerId: string, link: MonitoredLink, leases: LeaseTable) {
     this.#workerId = workerId;
@@ -45,7 +46,7 @@ export class StepWriter {
   }
 
   async step(loop: BackgroundLoop): Promise<void> {
-    const room = MAX_BATCH - this.#sending.length;
+    const room = this.#batchLimit - this.#sending.length;
     this.#sending.push(...this.#pending.splice(0, room));
     if (this.#sending.length === 0) {
       await loop.waitForWake();
@@ -59,9 +60,20 @@ export class StepWriter {
       });
     } catch (error) {
       if (error instanceof Unavailable || error instanceof Contended) throw error;
-      for (const { end } of this.#sending) end(error);
+      if (this.#sending.length > 1) {
+        this.#halve();
+        return;
+      }
+      this.#sending[0]?.end(error);
     }
     this.#sending = [];
+    this.#batchLimit = Math.min(MAX_BATCH, this.#batchLimit * 2);
+  }
+
+  /** Halve the batch, so that the error of a bad step reaches only its own job. */
+  #halve(): void {
+    this.#batchLimit = Math.floor(this.#sending.length / 2);
+    this.#pending.unshift(...this.#sending.splice(this.#batchLimit));
   }
 
   #resolve({ step, end }: PendingStep, status: SaveStatus): void {

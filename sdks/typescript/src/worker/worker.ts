@@ -13,6 +13,7 @@
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { BackgroundLoop } from "../background-loop.ts";
 import {
   type Call,
   enqueueChildren,
@@ -22,7 +23,6 @@ import {
   unregisterWorker,
 } from "../calls/index.ts";
 import type { Database } from "../db/database.ts";
-import { BackgroundLoop } from "../db/loop.ts";
 import { MonitoredLink, Outage } from "../db/outage.ts";
 import { emit, type Fields, isEnabled, jobFields } from "../observability/logs.ts";
 import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
@@ -165,7 +165,7 @@ export class Worker implements JobServices {
     this.#claimLoop = new BackgroundLoop("claims", (loop) => this.#claimer.step(loop));
     this.#settleLoop = new BackgroundLoop("outcomes", (loop) => this.#settler.step(loop));
     this.#stepLoop = new BackgroundLoop("steps", (loop) => this.#stepWriter.step(loop));
-    this.#heartbeatLoop = new BackgroundLoop("upkeep", (loop) => heartbeat.step(loop));
+    this.#heartbeatLoop = new BackgroundLoop("heartbeat", (loop) => heartbeat.step(loop));
     this.#leaseWatchLoop = new BackgroundLoop("watch", (loop) => this.#watchLeases(loop));
     this.#jobListener = new JobListener(this.#database, this.workerId, Object.keys(queues), {
       onJob: (queue) => this.#onJobNotification(queue),

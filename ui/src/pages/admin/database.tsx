@@ -16,11 +16,11 @@ export function Page() {
   if (query.isPending) return <Skeleton rows={10} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
   const state = query.data;
-  const { used, most } = state.connections;
+  const { used, limit } = state.connections;
   return (
     <Frame
       title="Database"
-      lead={`Postgres ${state.version} · JobForge ${state.schema.release} · ${used} of ${most} connections · ${bytes(sizeOf(state))}`}
+      lead={`Postgres ${state.version} · JobForge ${state.schema.release} · ${used} of ${limit} connections · ${bytes(sizeOf(state))}`}
     >
       <Findings findings={state.findings} />
       <OldestSnapshots rows={state.horizon} />
@@ -285,7 +285,7 @@ function Partitions({ state }: { state: DatabaseState }) {
           <li key={each.table}>
             <code className="font-mono text-xs">{each.table}</code> has partitions for the next{" "}
             {plural(each.days_ahead, "day")}
-            {each.has_strays ? ", and rows in the default partition" : ""}
+            {each.has_default_rows ? ", and rows in the default partition" : ""}
           </li>
         ))}
       </ul>

@@ -26,7 +26,7 @@ export function Page() {
   const { data: known } = useQuery(tenants());
   if (query.isPending) return <Skeleton rows={8} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
-  const { scheduler, troubles, misses } = query.data;
+  const { scheduler, problems, missed_firings: missed } = query.data;
   const slugs = new Map((known?.items ?? []).map((each) => [each.id, each.slug ?? each.id]));
   return (
     <Frame
@@ -35,15 +35,15 @@ export function Page() {
     >
       <SchedulerStatus state={scheduler} />
       <SchedulerTurns state={scheduler} />
-      <Troubles rows={troubles} slugs={slugs} />
-      <Misses rows={misses} slugs={slugs} />
+      <Troubles rows={problems} slugs={slugs} />
+      <Misses rows={missed} slugs={slugs} />
     </Frame>
   );
 }
 
 /** When a scheduler was last active: schedulers aggregate the statistics twice a minute. */
 function lastActiveAt(state: SchedulerState): number | null {
-  const ages = state.upkeep.map((each) => each.age_s);
+  const ages = state.maintenance.map((each) => each.age_s);
   return ages.length === 0 ? null : Math.min(...ages);
 }
 
@@ -128,13 +128,13 @@ const TASK_COLUMNS: Column<SchedulerTask>[] = [
 
 /** Schedulers have no permanent leader: the first one that is free runs a task. */
 function SchedulerTurns({ state }: { state: SchedulerState }) {
-  if (state.upkeep.length === 0) return null;
+  if (state.maintenance.length === 0) return null;
   return (
     <Panel title="Maintenance tasks">
       <Table
         label="Maintenance tasks"
         columns={TASK_COLUMNS}
-        rows={state.upkeep}
+        rows={state.maintenance}
         idOf={(row) => row.task}
       />
     </Panel>

@@ -4,7 +4,8 @@
 -- remembers heads for some seconds. Called by claim_jobs and pick_round. No public functions.
 --
 -- Call tree, without helpers that check or format:
---   divide_round -> round_robin_share
+--   divide_by_weight -> round_robin_share
+--   divide_round -> divide_by_weight, divide_evenly
 --   find_ready_tenants -> scan_ready_tenants
 --   merge_known_heads -> load_heads, pack_heads
 --   plan_round -> rescan_ready_tenants, load_heads, full_definitions, heads_from_cursor,

@@ -7,7 +7,7 @@ from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.json_arguments import encode_jobs
 from jobforge.calls.rows import STATUSES, Rows
-from jobforge.types.api_access import Allowance, EnqueuedOnce
+from jobforge.types.api_requests import Allowance, EnqueuedOnce
 from jobforge.types.jobs import JobRequest
 
 

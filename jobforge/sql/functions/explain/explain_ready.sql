@@ -1,10 +1,13 @@
--- Explains a ready job that only waits for its turn: how many of the tenant's own jobs in the queue
+-- Explains a ready job that only waits for a slot: how many of the tenant's own jobs in the queue
 -- come before it (counted up to 1,000), and how long it has waited. Called by explain_job.
-create or replace function jobforge_private.explain_turn(p_job jobforge.all_jobs, p_now timestamptz)
+create or replace function jobforge_private.explain_ready(
+    p_job jobforge.all_jobs,
+    p_now timestamptz
+)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
-    select 'waiting_turn',
+    select 'waiting_slot',
            case a.ahead
                when 0 then format('It is ready since %s, and the first of the tenant''s jobs in '
                                   'queue %s.', p_job.queued_at, p_job.queue)

@@ -39,8 +39,8 @@ begin
     v_limited_queues := array(
         select q.name from jobforge.queues as q
          where q.max_running is not null or q.rate_limit is not null);
-    -- Jobs of one definition come together, so that it is resolved once. Not a function of its own,
-    -- which would cost a twentieth of enqueuing ten jobs.
+    -- Jobs of one definition come together, so that it is resolved once. This loop is not a
+    -- separate function, because the call would add 5% to the time of enqueuing ten jobs.
     for v_kind in
         select distinct g.definition, g.version, g.queue,
                coalesce(g.priority, 0::smallint) as priority,

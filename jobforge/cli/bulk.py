@@ -119,7 +119,9 @@ def watch_operation(
                 and time.monotonic() - began > _START_TIMEOUT_S
             ):
                 waits_for = operation.reason
-                output.note(f"\n{waits_for}")
+                if sys.stderr.isatty():
+                    typer.echo(err=True)  # end the line of the progress bar
+                output.note(waits_for)
             if advance is not None and advance():
                 continue
             if operation.started_at is None and time.monotonic() - began > _START_TIMEOUT_S:

@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from jobforge.types.operations import OperationKind, OperationOptions
 
 AllOption = Annotated[
-    bool, typer.Option("--all", help="All jobs of the tenant, instead of a filter.")
+    bool, typer.Option("--all", help="Select all jobs of the tenant instead of filtering.")
 ]
-IdempotencyKeyOption = Annotated[str | None, typer.Option(help="Idempotency key to match.")]
+IdempotencyKeyOption = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Idempotency key to match.")
+]
 
 _OPTIONS: dict[str, Any] = {
     "state": Annotated[
         list[str] | None,
         typer.Option(
             metavar="STATE",
-            help="State to match, such as queued; failed: the last attempt failed. Repeatable.",
+            help="State to match; failed matches jobs whose last attempt failed. Repeatable.",
         ),
     ],
     "definition": Annotated[

@@ -9,7 +9,13 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.options import AsJson, CommandFunction, replace_parameter, suggest_similar
+from jobforge.cli.options import (
+    AsJson,
+    CommandFunction,
+    NoHeader,
+    replace_parameter,
+    suggest_similar,
+)
 from jobforge.errors import Invalid
 
 T = TypeVar("T")
@@ -24,6 +30,7 @@ _OPTIONS: dict[str, Any] = {
         bool, typer.Option("--jsonl", help="Print one JSON object per line.")
     ],
     "field_names": FieldNames,
+    "no_header": NoHeader,
 }
 
 
@@ -34,6 +41,7 @@ class ListingFormat:
     as_json: bool
     as_json_lines: bool
     field_names: str | None
+    no_header: bool = False
 
 
 def with_listing_format(command: CommandFunction) -> CommandFunction:
@@ -45,11 +53,13 @@ def with_listing_format(command: CommandFunction) -> CommandFunction:
         as_json: bool | None,
         as_json_lines: bool | None,
         field_names: str | None,
+        no_header: bool | None,
         **arguments: object,
     ) -> None:
         if as_json and as_json_lines:
             raise Invalid("--json and --jsonl can't be used together")
-        command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **arguments)
+        form = ListingFormat(bool(as_json), bool(as_json_lines), field_names, bool(no_header))
+        command(form=form, **arguments)
 
     return replace_parameter(run, "form", _OPTIONS)
 
@@ -83,14 +93,14 @@ def print_pages(
         shown = partial(_pick_fields, whole, parse_field_names(form.field_names, kind))
     rows = ([shown(thing) for thing in page] for page in pages)
     if quiet:
-        output.print_ids(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # commands with -q list objects with an id
+        output.print_lines(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # commands with -q list objects with an id
     elif form.as_json:
         output.print_array(chain.from_iterable(rows))
     elif form.as_json_lines:
         for row in chain.from_iterable(rows):
             output.print_json_line(dict(row))
     else:
-        output.print_table(rows)
+        output.print_table(rows, no_header=form.no_header)
 
 
 def parse_field_names(text: str, kind: type[Any]) -> list[str]:

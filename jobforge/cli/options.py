@@ -12,19 +12,20 @@ CommandFunction = Callable[..., None]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only IDs.")]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="Omit the header line of the table.")]
 LimitOption = Annotated[
     int, typer.Option(min=1, max=200, metavar="N", help="Maximum number of results.")
 ]
 AppArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[APP]", help="App: app.py, app.py:name or package.module. Default: app.py."
+        metavar="APP", help="App: app.py, app.py:name or package.module. Default: app.py."
     ),
 ]
 PayloadArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME=TEXT | NAME:=JSON | @FILE]...",
+        metavar="NAME=TEXT|NAME:=JSON|@FILE",
         help="Strings (=), JSON values (:=), or a file with a JSON object (@- reads stdin).",
     ),
 ]

@@ -1,5 +1,7 @@
 """Print data on stdout: aligned columns on a terminal, tabs in a pipe, or JSON. Notes on stderr.
 
+Both kinds of table begin with a header line, unless the user passes --no-header.
+
 Job data is untrusted: control characters in it are escaped, never sent to a terminal.
 """
 
@@ -31,22 +33,26 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def print_rows(rows: Sequence[OutputRow], *, as_json: bool) -> None:
+def print_rows(rows: Sequence[OutputRow], *, as_json: bool, no_header: bool = False) -> None:
     """Print rows, which all have the same fields, as a table or a JSON array."""
     if as_json:
         print_array(rows)
     else:
-        print_table([rows])
+        print_table([rows], no_header=no_header)
 
 
-def print_table(pages: Iterable[Sequence[OutputRow]]) -> None:
-    """Print each page when it arrives. On a terminal, column widths never shrink between pages."""
-    widths: list[int] = []
-    for rows in pages:
+def print_table(pages: Iterable[Sequence[OutputRow]], *, no_header: bool = False) -> None:
+    """Print a header, and each page when it arrives; nothing if all pages are empty.
+
+    On a terminal, column widths never shrink between pages.
+    """
+    is_first, widths = True, list[int]()
+    for rows in filter(None, pages):
         lines = [[format_cell(value) for value in row.values()] for row in rows]
-        if is_terminal() and rows:
-            if not widths:
-                lines.insert(0, [name.upper().replace("_", " ") for name in rows[0]])
+        if is_first and not no_header:
+            lines.insert(0, [name.upper().replace("_", " ") for name in rows[0]])
+        is_first = False
+        if is_terminal():
             widths = _widths(lines, widths)
             lines = [list(map(str.ljust, line, widths)) for line in lines]
         for line in lines:
@@ -77,9 +83,10 @@ def print_value(name: str, value: object, *, as_json: bool) -> None:
         typer.echo(str(value))
 
 
-def print_ids(ids: Iterable[object]) -> None:
-    for one in ids:
-        typer.echo(str(one))
+def print_lines(values: Iterable[object]) -> None:
+    """Print one value per line, such as an ID."""
+    for value in values:
+        typer.echo(clean(str(value)))
 
 
 def print_json(value: Json) -> None:

@@ -27,7 +27,7 @@ TenantOption = Annotated[
         "--tenant",
         metavar="SLUG|ID",
         autocompletion=completions.complete_tenants,
-        help="Tenant. Default: JOBFORGE_TENANT or jobforge.toml.",
+        help="Slug or ID of the tenant. Default: JOBFORGE_TENANT or jobforge.toml.",
     ),
 ]
 TenantOrAllOption = Annotated[
@@ -36,7 +36,8 @@ TenantOrAllOption = Annotated[
         "--tenant",
         metavar="SLUG|ID|*",
         autocompletion=completions.complete_tenants,
-        help="Tenant, or '*' for all. Default: JOBFORGE_TENANT, jobforge.toml, or all.",
+        help="Slug or ID of the tenant, or '*' for all. Default: JOBFORGE_TENANT, "
+        "jobforge.toml, or all.",
     ),
 ]
 ResourceKind = Literal["event", "job", "trigger", "webhook", "workflow"]

@@ -81,11 +81,13 @@ _OPTIONS: dict[str, Any] = {
         ),
     ],
     "version": Annotated[
-        int | None, typer.Option(help="Version of the definition. Default: newest.")
+        int | None, typer.Option(metavar="N", help="Version of the definition. Default: newest.")
     ],
-    "queue": Annotated[str | None, typer.Option(help="Queue. Default: the definition's.")],
+    "queue": Annotated[
+        str | None, typer.Option(metavar="NAME", help="Queue. Default: the definition's.")
+    ],
     "priority": Annotated[
-        int | None, typer.Option(help="Priority; higher runs first. Default: 0.")
+        int | None, typer.Option(metavar="N", help="Priority; higher runs first. Default: 0.")
     ],
 }
 

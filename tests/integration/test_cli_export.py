@@ -67,7 +67,9 @@ def _states(conn: Connection) -> list[str]:
     return [job.state for job in listed]
 
 
-@pytest.mark.parametrize("form", [["-q"], ["--fields", "id"], ["--jsonl"], ["--json"]], ids=str)
+@pytest.mark.parametrize(
+    "form", [["-q"], ["--fields", "id", "--no-header"], ["--jsonl"], ["--json"]], ids=str
+)
 def test_all_lists_every_page(shell: Terminal, conn: Connection, form: list[str]) -> None:
     ids = _enqueue(conn, MORE_THAN_A_PAGE)
     said = shell.read("jobs", "list", "--all", *form)

@@ -245,3 +245,5 @@ def test_events_are_printed_as_they_arrive(
     monkeypatch.setattr(events, "sleep", emit_meanwhile)
     lines = shell.read("events", "tail", "--name", "tail.*", "--limit", "3", "--json").splitlines()
     assert [json.loads(line)["name"] for line in lines] == ["tail.0", "tail.1", "tail.0"]
+    table = shell.read("events", "tail", "--name", "tail.*", "--limit", "3").splitlines()
+    assert [line.split("\t")[1] for line in table] == ["NAME", "tail.0", "tail.1", "tail.0"]

@@ -21,15 +21,15 @@ def audit(
     engine: CliEngine,
     form: ListingFormat,
     *,
-    actor: Annotated[str | None, typer.Option(help="Actor to match.")] = None,
+    actor: Annotated[str | None, typer.Option(metavar="ACTOR", help="Actor to match.")] = None,
     action: Annotated[
-        str | None, typer.Option(help="Action to match, such as queue.pause.")
+        str | None, typer.Option(metavar="ACTION", help="Action to match, such as queue.pause.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Target to match.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="TARGET", help="Target to match.")] = None,
     limit: LimitOption = 50,
     tenant: TenantOrAllOption = None,
 ) -> None:
-    """List changes made by operators and API keys, newest first. Secrets are hidden."""
+    """List changes made by operators and API keys, newest first. Secrets are redacted."""
     from jobforge import calls
     from jobforge.types.audit import AuditEntry, AuditFilter
 

@@ -53,7 +53,7 @@ def bench(
     database_url: DatabaseUrlOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast this Postgres is for JobForge.
+    """Measure how fast this Postgres runs JobForge.
 
     Creates a database next to the configured one and drops it at the end. The jobs do nothing. The
     workers are processes on this machine.

@@ -1,4 +1,4 @@
-"""`jobforge db bind-login`, `unbind-login`, `logins`: confine database logins to tenants."""
+"""`jobforge db bind-login`, `unbind-login`, `logins`: bind database logins to tenants."""
 
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -25,30 +25,33 @@ def bind_login(
     *,
     tenant: Annotated[
         list[str],
-        typer.Option("--tenant", metavar="SLUG|ID", help="Allowed tenant; repeat for several."),
+        typer.Option(
+            "--tenant", metavar="SLUG|ID", help="Tenant that the login can act for. Repeatable."
+        ),
     ],
     database_url: DatabaseUrlOption = None,
 ) -> None:
-    """Confine a database login to these tenants.
+    """Bind a database login to tenants.
 
-    The tenants replace those that the login was bound to. Open sessions are confined too.
+    The login can then act only for these tenants, also in open sessions. They replace the tenants
+    that it was bound to.
     """
     from jobforge import calls, db
 
     with connect(database_url) as conn:
         tenants = [_find_tenant(conn, each) for each in tenant]
         db.run(conn, calls.bind_login(login, tenants))
-    output.note(f"{login} can act for {', '.join(tenant)} only")
+    output.note(f"Login {login} can act only for {', '.join(tenant)}")
 
 
 @app.command("unbind-login")
 def unbind_login(login: LoginArgument, *, database_url: DatabaseUrlOption = None) -> None:
-    """Let a database login act for every tenant again."""
+    """Unbind a database login: it can act for every tenant again."""
     from jobforge import calls, db
 
     with connect(database_url) as conn:
         db.run(conn, calls.unbind_login(login))
-    output.note(f"{login} can act for every tenant")
+    output.note(f"Login {login} can act for every tenant")
 
 
 @app.command("logins")

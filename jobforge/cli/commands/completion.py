@@ -15,7 +15,7 @@ completion_init()  # lets Typer answer the script's completion requests
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS))],
+    shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS), help="Shell of the script.")],
 ) -> None:
     """Print a shell completion script.
 

@@ -8,7 +8,7 @@ import typer
 
 from jobforge import config
 from jobforge.cli import output
-from jobforge.cli.options import AsJson
+from jobforge.cli.options import AsJson, NoHeader
 from jobforge.errors import Json
 
 app = typer.Typer(help="Show the effective settings.", no_args_is_help=True)
@@ -18,11 +18,15 @@ app = typer.Typer(help="Show the effective settings.", no_args_is_help=True)
 def show(
     *,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Show the origin: a variable, a file or the default.")
+        bool,
+        typer.Option(
+            "--origin", help="Show the origin of each value: a variable, a file or the default."
+        ),
     ] = False,
     as_json: AsJson = False,
+    no_header: NoHeader = False,
 ) -> None:
-    """Show all settings. Secrets are hidden."""
+    """Show all settings with their effective values. Secrets are redacted."""
     loaded = config.load()
     set_by = config.find_origins()
     rows = []
@@ -31,7 +35,7 @@ def show(
         if origin or as_json:
             row["origin"] = set_by.get(each.name, "default")
         rows.append(row)
-    output.print_rows(rows, as_json=as_json)
+    output.print_rows(rows, as_json=as_json, no_header=no_header)
 
 
 def _mask_value(name: str, loaded: config.Config) -> Json:

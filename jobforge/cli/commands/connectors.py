@@ -76,14 +76,21 @@ def show(scope: TenantSession, config: ConfigArgument, *, as_json: AsJson = Fals
 @with_tenant_session
 def create(
     scope: TenantSession,
-    name: Annotated[str, typer.Argument(help="Name for use in jobs.")],
-    url: Annotated[str, typer.Argument(help="URL; requests can only go to its origin.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name by which jobs refer to the configuration.")
+    ],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="URL; requests can only go to its origin.")
+    ],
     *,
     header: HeadersOption = None,
     secret: SealedSecretsOption = None,
     secret_from: SecretReferencesOption = None,
 ) -> None:
-    """Create a configuration and print its ID."""
+    """Create a configuration and print its ID.
+
+    With a database, the setting secret_key is required to encrypt secrets.
+    """
     from jobforge import calls
 
     config: dict[str, Json] = {
@@ -102,8 +109,8 @@ def edit(
     scope: TenantSession,
     config: ConfigArgument,
     *,
-    name: Annotated[str | None, typer.Option(help="New name.")] = None,
-    url: Annotated[str | None, typer.Option(help="New URL.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="New name.")] = None,
+    url: Annotated[str | None, typer.Option(metavar="URL", help="New URL.")] = None,
     header: HeadersOption = None,
     secret: SealedSecretsOption = None,
     secret_from: SecretReferencesOption = None,
@@ -133,7 +140,7 @@ def edit(
     if not changes:
         raise Invalid("No changes specified", hint="jobforge connectors edit --help")
     scope.run(calls.edit_connector_config(found.id, _prepare_config(scope, found.id, changes)))
-    output.note(f"{found.name} is updated")
+    output.note(f"Configuration {found.name} updated")
 
 
 @app.command()
@@ -146,7 +153,7 @@ def delete(scope: TenantSession, config: ConfigArgument, *, yes: Yes = False) ->
     if not yes:
         confirm(f"delete configuration {found.name!r} and its secrets")
     scope.run(calls.delete_connector_config(found.id))
-    output.note(f"{found.name} is deleted")
+    output.note(f"Configuration {found.name} deleted")
 
 
 @app.command("test")
@@ -158,6 +165,7 @@ def try_out(
         str,
         typer.Argument(
             show_default=False,
+            metavar="PATH",
             help="Path or URL in the configuration's origin. Default: the configured URL.",
         ),
     ] = "",

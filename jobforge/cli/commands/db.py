@@ -1,6 +1,6 @@
 """`jobforge db`: install, upgrade and check the schema."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,7 @@ from jobforge.cli.commands import bound_logins
 from jobforge.cli.database import DatabaseUrlOption, connect, find_url
 from jobforge.cli.dev_setup import find_or_create_key, prepare_database
 from jobforge.cli.findings import print_findings
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, Json, MigrationError
@@ -31,13 +32,14 @@ def migrate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the files that are due; change nothing.")
     ] = False,
-    lock_timeout: Annotated[str, typer.Option(help="Maximum wait for a locked table.")] = "5s",
+    lock_timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="Maximum wait for a locked table.")
+    ] = "5s",
     repair: Annotated[
         bool,
         typer.Option(
             "--repair",
-            help="Also set roles, owners, grants and policies to those of this release, "
-            "for example after a restore.",
+            help="Also correct roles, owners, grants and policies, for example after a restore.",
         ),
     ] = False,
     roles_only: Annotated[
@@ -46,7 +48,7 @@ def migrate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the schema up to date, all or nothing."""
+    """Update the schema in one transaction."""
     from jobforge.db import migrate as migrations
     from jobforge.db.migration_errors import REPAIR
     from jobforge.db.migration_plan import plan
@@ -56,7 +58,7 @@ def migrate(
     if roles_only:
         with connect(database_url) as conn:
             migrations.create_roles(conn)
-        output.note("The roles exist")
+        output.note("Roles created, or already present")
         return
     if repair:
         _repair(database_url, lock_timeout, as_json=as_json)
@@ -68,18 +70,18 @@ def migrate(
             with output.show_progress("migrating") as report:
                 names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=report)
         faults = [] if names else migrations.access_faults(conn)
-    output.print_rows([{"name": name} for name in names], as_json=as_json)
+    _print_names("name", names, as_json=as_json)
     if faults:
         output.note(
-            f"Nothing is due, but {len(faults)} access rights differ from this release; "
-            f"run: {REPAIR}"
+            f"Nothing is due; {_count(faults, 'access right')} wrong. "
+            f"To correct, run: {REPAIR}"
         )
     elif not names:
         output.note("Nothing is due")
     elif dry_run:
-        output.note(f"{len(names)} files are due; nothing was changed")
+        output.note(f"{_count(names, 'file')} due; nothing was changed")
     else:
-        output.note(f"{len(names)} files applied")
+        output.note(f"{_count(names, 'file')} applied")
 
 
 def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
@@ -87,35 +89,56 @@ def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> No
 
     with connect(database_url) as conn, output.show_progress("repairing") as report:
         faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=report)
-    output.print_rows([{"fault": fault} for fault in faults], as_json=as_json)
+    _print_names("fault", faults, as_json=as_json)
     output.note(
-        f"{len(faults)} access rights corrected" if faults else "All access rights are correct"
+        f"{_count(faults, 'access right')} corrected" if faults else "All access rights are correct"
     )
 
 
+def _count(found: Sequence[object], noun: str) -> str:
+    return f"{len(found)} {noun}{'s' * (len(found) != 1)}"
+
+
+def _print_names(field: str, names: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        output.print_array([{field: name} for name in names])
+    else:
+        output.print_lines(names)
+
+
 @app.command()
-def status(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
-    """List the files of the schema and their state."""
+@with_listing_format
+def status(form: ListingFormat, *, database_url: DatabaseUrlOption = None) -> None:
+    """List the files of the schema with their state.
+
+    The state is applied, due, changed, tampered or unknown.
+    """
     from jobforge.db import migration_plan
 
     with connect(database_url) as conn:
         files = migration_plan.status(conn)
-    rows = [
-        {"name": file.name, "state": file.state.value, "applied_at": file.applied_at}
-        for file in files
-    ]
-    output.print_rows(rows, as_json=as_json)
+    print_listing(files, migration_plan.FileStatus, form=form)
 
 
 @app.command()
-def check(*, database_url: DatabaseUrlOption = None) -> None:
-    """Check the migrations and access rights.
+def check(
+    *,
+    database_url: DatabaseUrlOption = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also list each due file, or each wrong access right.")
+    ] = False,
+) -> None:
+    """Check that the schema is up to date.
 
-    Exit code 1 if migrations are due or edited, or if access rights differ from this release.
+    Exit code 1 if files are due or tampered with, or if access rights differ from this release.
     """
     from jobforge.db import migrate as migrations
+    from jobforge.db.migration_plan import plan
 
     with connect(database_url) as conn:
+        if details:
+            due = [script.name for script in plan(conn)]
+            output.print_lines(due or migrations.access_faults(conn))
         migrations.check(conn)
     output.note("The schema is up to date")
 
@@ -138,8 +161,8 @@ def sql(
         raise ConfigError("--supabase and --rls-test can't be used together")
     if supabase:
         written = schema_files.write_supabase(supabase)
-        output.print_rows([{"path": str(path)} for path in written], as_json=False)
-        output.note(f"{len(written)} files written to {supabase}")
+        output.print_lines(written)
+        output.note(f"{_count(written, 'file')} written to {supabase}")
     elif rls_test:
         typer.echo((schema_files.SQL / "rls_test.sql").read_text(encoding="utf-8"), nl=False)
     else:
@@ -208,7 +231,7 @@ def reset(*, yes: Yes = False) -> None:
         key = config.data_dir / "key"
         if key.exists():
             find_or_create_key(key, conn)
-    output.note(f"The database is empty; {jobs} erased. Restart `jobforge dev` if it is running")
+    output.note(f"Database emptied: {jobs} erased; restart jobforge dev if it is running")
 
 
 def _dev_url(config: Config) -> str:
@@ -232,5 +255,5 @@ def _dev_url(config: Config) -> str:
 
 @app.command()
 def url(*, database_url: DatabaseUrlOption = None) -> None:
-    """Print the URL of the database. It includes the password."""
+    """Print the URL of the database, including the password."""
     typer.echo(find_url(database_url))

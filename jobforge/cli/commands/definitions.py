@@ -43,7 +43,9 @@ def list_(
     engine: CliEngine,
     form: ListingFormat,
     *,
-    prefix: Annotated[str | None, typer.Option(help="Prefix of the keys to list.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Prefix of the keys to list.")
+    ] = None,
 ) -> None:
     """List definitions by key with their effective settings."""
     from jobforge import calls
@@ -86,11 +88,11 @@ def schema(
 @app.command()
 @with_engine
 def pause(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
-    """Pause a definition: start none of its jobs. Running jobs continue."""
+    """Pause a definition: its jobs do not start. Running jobs continue."""
     from jobforge import calls
 
     engine.run(calls.pause_definition(definition))
-    output.note(f"{definition} is paused")
+    output.note(f"Definition {definition} paused")
 
 
 @app.command()
@@ -100,7 +102,7 @@ def resume(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
     from jobforge import calls
 
     engine.run(calls.resume_definition(definition))
-    output.note(f"{definition} is resumed")
+    output.note(f"Definition {definition} resumed")
 
 
 @app.command()
@@ -119,7 +121,7 @@ def override(
         hint = "Use name:=value, such as max_running:=4"
         raise Invalid("No settings specified", field="settings", hint=hint)
     engine.run(calls.override_definition(definition, given))
-    output.note(f"{definition} is updated; the override remains when code registers it again")
+    output.note(f"Definition {definition} updated; overrides remain when code registers it again")
 
 
 def _find(engine: CliEngine, text: str) -> "DefinitionInfo":

@@ -39,7 +39,10 @@ def dev(
     app: AppArgument = None,
     *,
     tcp: Annotated[
-        bool, typer.Option("--tcp", help="Also listen on a port of 127.0.0.1, with a password.")
+        bool,
+        typer.Option(
+            "--tcp", help="Make Postgres also listen on a free port of 127.0.0.1, with a password."
+        ),
     ] = False,
 ) -> None:
     """Run Postgres, the server and a worker until Ctrl-C.

@@ -36,14 +36,17 @@ def enqueue(
     key: Annotated[
         str | None,
         typer.Option(
-            help="Idempotency key. Enqueuing again with the same key returns the existing job."
+            metavar="KEY",
+            help="Idempotency key. Enqueuing again with the same key returns the existing job.",
         ),
     ] = None,
     priority: Annotated[
-        int | None, typer.Option(help="Priority; higher runs first. Default: 0.")
+        int | None, typer.Option(metavar="N", help="Priority; higher runs first. Default: 0.")
     ] = None,
-    queue: Annotated[str | None, typer.Option(help="Queue. Default: the definition's.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Tag. Repeatable.")] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Queue. Default: the definition's.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Tag. Repeatable.")] = None,
     wait: Annotated[
         bool,
         typer.Option("--wait", help="Wait for the job; exit code 1 unless it succeeds."),
@@ -101,4 +104,4 @@ def _print(job_id: object, status: str, *, as_json: bool) -> None:
         return
     typer.echo(str(job_id))
     if status != "created":
-        output.note(f"The idempotency key is in use: {status} job")
+        output.note(f"Idempotency key already in use: this is the {status} job")

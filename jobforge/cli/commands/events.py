@@ -1,6 +1,7 @@
 """`jobforge events`: emit events, list them and inspect their deliveries."""
 
 from dataclasses import asdict
+from itertools import islice
 from time import sleep
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -10,7 +11,14 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.engine import RemoteEngine
 from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson, LimitOption, PayloadArgument, Quiet, check_choice
+from jobforge.cli.options import (
+    AsJson,
+    LimitOption,
+    NoHeader,
+    PayloadArgument,
+    Quiet,
+    check_choice,
+)
 from jobforge.cli.payload_args import parse_payload
 from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.errors import Json, NotFound
@@ -47,11 +55,13 @@ def send(
     key: Annotated[
         str | None,
         typer.Option(
-            help="Event key: events with the same name and key create one job per trigger."
+            metavar="KEY",
+            help="Event key: events with the same name and key create one job per trigger.",
         ),
     ] = None,
     correlation_id: Annotated[
-        str | None, typer.Option(help="Correlation ID of the jobs. Default: event ID.")
+        str | None,
+        typer.Option(metavar="ID", help="Correlation ID of the jobs. Default: event ID."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -121,17 +131,17 @@ def tail(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line.")
     ] = False,
+    no_header: NoHeader = False,
 ) -> None:
     """Print new events as they arrive."""
     from jobforge.types.events import EventFilter
 
-    for number, event in enumerate(_follow_events(scope, EventFilter(name)), 1):
-        if as_json:
+    events = islice(_follow_events(scope, EventFilter(name)), limit)
+    if as_json:
+        for event in events:
             output.print_json_line(asdict(event))
-        else:
-            output.print_rows([_to_row(event)], as_json=False)
-        if number == limit:
-            return
+    else:
+        output.print_table(([_to_row(event)] for event in events), no_header=no_header)
 
 
 @app.command()
@@ -145,7 +155,7 @@ def replay(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) 
     if as_json:
         output.print_json({"id": str(found), "replay": number})
     else:
-        output.note(f"Replay {number} of {found}; `jobforge events show` lists its deliveries")
+        output.note(f"Replay {number} of event {found}; jobforge events show lists its deliveries")
 
 
 @app.command("test")

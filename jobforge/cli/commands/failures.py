@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 Group = Annotated[
-    str | None, typer.Argument(metavar="[GROUP]", help="Fingerprint of the group, or its start.")
+    str | None, typer.Argument(metavar="GROUP", help="Fingerprint of the group, or its start.")
 ]
 RequiredGroup = Annotated[
     str, typer.Argument(metavar="GROUP", help="Fingerprint of the group, or its start.")
@@ -116,7 +116,9 @@ def discard(
     group: Group = None,
     *,
     everything: AllDeadOption = False,
-    reason: Annotated[str | None, typer.Option(help="Reason, stored with the jobs.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Reason, stored with the jobs.")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: WaitOption = True,
@@ -134,7 +136,9 @@ def discard(
 def note(
     scope: TenantSession,
     group: RequiredGroup,
-    text: Annotated[str, typer.Argument(help="Text of the note. Empty: remove the note.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Text of the note. Empty: remove the note.")
+    ],
 ) -> None:
     """Set the note of a failure group."""
     from jobforge import calls

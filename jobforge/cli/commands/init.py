@@ -54,7 +54,7 @@ _FILES = {
 def init(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="[DIR]", help="Folder of the project; created if it is missing."),
+        typer.Argument(metavar="DIR", help="Folder of the project; created if it is missing."),
     ] = Path(),
 ) -> None:
     """Create a small project: an app, its settings and a test. Overwrites no file."""
@@ -70,7 +70,7 @@ def init(
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"Cannot write to {folder}: {error.strerror}") from error
-    output.print_rows([{"path": str(folder / name)} for name in _FILES], as_json=False)
+    output.print_lines(folder / name for name in _FILES)
     output.note(_format_next_step(folder))
 
 

@@ -80,7 +80,7 @@ def export_(
     ] = "-",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Export all matching jobs, newest first. Secrets are hidden.
+    """Export all matching jobs, newest first. Secrets are redacted.
 
     Includes payloads and results. The file appears only when it is complete.
     """
@@ -97,7 +97,7 @@ def export_(
 @app.command()
 @with_tenant_session
 def show(scope: TenantSession, job: IdArgument, *, as_json: AsJson = False) -> None:
-    """Show a job with its attempts, steps and timeline. Secrets are hidden."""
+    """Show a job with its attempts, steps and timeline. Secrets are redacted."""
     from jobforge import calls
 
     found = scope.find_id("job", job)
@@ -147,10 +147,12 @@ def cancel(
     scope: TenantSession,
     job: IdArgument,
     *,
-    reason: Annotated[str | None, typer.Option(help="Reason, stored with the job.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Reason, stored with the job.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a job. A running job is canceling until it has stopped."""
+    """Cancel a job. A running job is asked to stop."""
     from jobforge import calls
 
     job_id = scope.find_id("job", job)
@@ -170,7 +172,7 @@ def erase(scope: TenantSession, job: IdArgument, *, yes: Yes = False) -> None:
     if not yes:
         confirm(f"erase the data of job {job_id}")
     scope.engine.erase_job(job_id, scope.tenant_id)
-    output.note(f"{job_id} is erased; its ID, times and states remain")
+    output.note(f"Data of job {job_id} erased; its ID, times and states remain")
 
 
 @app.command()
@@ -180,7 +182,7 @@ def retry(
     job: IdArgument,
     payload: PayloadArgument = None,
     *,
-    attempts: Annotated[int | None, typer.Option(help="Additional attempts.")] = None,
+    attempts: Annotated[int | None, typer.Option(metavar="N", help="Additional attempts.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Retry a job and print its ID.
@@ -203,7 +205,9 @@ def cancel_many(
     which: "JobFilter",
     *,
     everything: AllOption = False,
-    reason: Annotated[str | None, typer.Option(help="Reason, stored with the jobs.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Reason, stored with the jobs.")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: WaitOption = True,
@@ -246,9 +250,12 @@ def edit(
     job: IdArgument,
     payload: PayloadArgument = None,
     *,
-    priority: Annotated[int | None, typer.Option(help="New priority; higher runs first.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(metavar="N", help="New priority; higher runs first.")
+    ] = None,
     queue: Annotated[
-        str | None, typer.Option(autocompletion=completions.complete_queues, help="New queue.")
+        str | None,
+        typer.Option(autocompletion=completions.complete_queues, metavar="NAME", help="New queue."),
     ] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="New earliest start.")] = None,
     as_soon_as_possible: Annotated[
@@ -306,7 +313,7 @@ def artifact(
         typer.Option(metavar="payload|result", help="Download the large payload or result."),
     ] = None,
 ) -> None:
-    """Download a job's artifact. Secrets in it are not hidden.
+    """Download a job's artifact. Secrets in it are not redacted.
 
     Also downloads a payload or result that is too large for the job's row.
     """
@@ -323,4 +330,4 @@ def _print_one(row: output.OutputRow, *, as_json: bool) -> None:
     if as_json:
         output.print_json(dict(row))
     else:
-        output.print_rows([row], as_json=False)
+        output.print_rows([row], as_json=False, no_header=True)

@@ -27,7 +27,7 @@ KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="ID of the key.")]
 @with_engine
 def create(
     engine: CliEngine,
-    name: Annotated[str, typer.Argument(help="Purpose of the key.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the key.")],
     *,
     role: Annotated[
         str, typer.Option(metavar="ROLE", help="Role: viewer, tenant_admin or worker.")
@@ -75,7 +75,7 @@ def create(
 def list_(
     engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False, tenant: TenantOption = None
 ) -> None:
-    """List the newest 200 API keys of one tenant or of all."""
+    """List the newest 200 API keys, of one tenant or across all tenants."""
     from jobforge import calls
     from jobforge.types.api_keys import ApiKey
 
@@ -94,7 +94,7 @@ def revoke(engine: CliEngine, key_id: KeyId, *, yes: Yes = False) -> None:
     if not yes:
         confirm(f"revoke key {key_id}")
     engine.run(calls.revoke_api_key(key_id))
-    output.note(f"{key_id} is revoked")
+    output.note(f"Key {key_id} revoked")
 
 
 @app.command()
@@ -104,11 +104,17 @@ def rotate(
     key_id: KeyId,
     *,
     overlap: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time that the old key remains valid.")
+        str,
+        typer.Option(
+            metavar="DURATION", help="Period in which the old key remains valid, such as 1h."
+        ),
     ] = "0",
     as_json: AsJson = False,
 ) -> None:
-    """Replace an API key with a new one of the same kind and print it."""
+    """Create an API key like an existing one, and print it. It is shown only once.
+
+    The existing key expires after the overlap.
+    """
     overlap_s = parse_duration(overlap, "--overlap")
     new_id, text = engine.rotate_key(key_id, overlap_s=overlap_s)
     _print_key(new_id, text, as_json=as_json)
@@ -149,4 +155,4 @@ def _print_key(key_id: UUID, text: str, *, as_json: bool) -> None:
         output.print_json({"id": str(key_id), "key": text})
         return
     typer.echo(text)
-    output.note(f"id {key_id}; the key is not shown again")
+    output.note(f"Key ID: {key_id}; the key is not shown again")

@@ -16,12 +16,13 @@ CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 def psql(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[PSQL OPTIONS]", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="PSQL-OPTION", help="Options of psql, such as -c 'select 1'."),
     ] = None,
     *,
     database_url: DatabaseUrlOption = None,
 ) -> None:
-    """Open psql on the database. Further arguments are passed to psql."""
+    """Open psql in the database. --database-url must precede the options of psql."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     program = _psql_program(load())

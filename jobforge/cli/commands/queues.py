@@ -29,7 +29,10 @@ _LISTED = 1000  # list_queues returns at most this many
 @with_engine
 @with_listing_format
 def list_(engine: CliEngine, form: ListingFormat, *, tenant: TenantOrAllOption = None) -> None:
-    """List queues with their job counts, of one tenant or of all."""
+    """List queues with their job counts.
+
+    Operators see the counts across all tenants by default.
+    """
     from jobforge import calls
     from jobforge.types.definitions import QueueInfo
 
@@ -40,12 +43,12 @@ def list_(engine: CliEngine, form: ListingFormat, *, tenant: TenantOrAllOption =
 @app.command()
 @with_engine
 def pause(engine: CliEngine, queue: QueueArgument) -> None:
-    """Pause a queue: start none of its jobs. Running jobs continue."""
+    """Pause a queue: its jobs do not start. Running jobs continue."""
     from jobforge import calls
 
     doubts = _check_queue_name(engine, queue)
     engine.run(calls.pause_queue(queue))
-    output.note(f"{queue} is paused")
+    output.note(f"Queue {queue} paused")
     for doubt in doubts:
         output.note(doubt)
 
@@ -57,7 +60,7 @@ def resume(engine: CliEngine, queue: QueueArgument) -> None:
     from jobforge import calls
 
     engine.run(calls.resume_queue(queue))
-    output.note(f"{queue} is resumed")
+    output.note(f"Queue {queue} resumed")
 
 
 @app.command()
@@ -89,7 +92,7 @@ def limit(
     doubts = _check_queue_name(engine, queue)
     cleared: dict[str, Json] = {"max_running": None, "rate_limit": None, "rate_burst": None}
     engine.run(calls.put_queue(queue, settings or cleared))
-    output.note(f"{queue} {'has no limits' if none else 'is limited'}")
+    output.note(f"Limits of queue {queue} {'removed' if none else 'set'}")
     for doubt in doubts:
         output.note(doubt)
 

@@ -35,8 +35,8 @@ def key() -> None:
 def rotate(*, database_url: DatabaseUrlOption = None) -> None:
     """Re-encrypt all tenant keys with secret_key.
 
-    secret_key_previous must hold the old key. No secret is decrypted or changed. Safe to repeat,
-    and to run while workers that have both keys are running.
+    secret_key_previous must contain the old key. Secrets stay as they are. Safe to repeat, and to
+    run while workers that have both keys are running.
     """
     from jobforge.security.vault import open_vault
 
@@ -49,7 +49,9 @@ def rotate(*, database_url: DatabaseUrlOption = None) -> None:
     vault = open_vault(config)
     with open_engine(ConnectionOptions(database_url)) as engine:
         count = _rotate(engine, vault)
-    output.note(f"{count} tenant keys re-encrypted with {vault.key_id}")
+    output.note(
+        f"{count} tenant key{'s' * (count != 1)} re-encrypted with secret key {vault.key_id}"
+    )
 
 
 def _rotate(engine: CliEngine, vault: "Vault") -> int:

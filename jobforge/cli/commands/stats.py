@@ -23,13 +23,13 @@ from jobforge.errors import Invalid, Json
 if TYPE_CHECKING:
     from jobforge.types.statistics import Statistic
 
-app = typer.Typer(help="Show attempt statistics of one tenant, or of all together.")
+app = typer.Typer(help="Show attempt statistics for one tenant or across all tenants.")
 
 SinceOption = Annotated[
-    str, typer.Option(metavar="SPAN|TIME", help="Start: an age such as 1h or 7d, or a time.")
+    str, typer.Option(metavar="AGE|TIME", help="Start: an age such as 1h or 7d, or a time.")
 ]
 UntilOption = Annotated[
-    str | None, typer.Option(metavar="SPAN|TIME", help="End: an age or a time. Default: now.")
+    str | None, typer.Option(metavar="AGE|TIME", help="End: an age or a time. Default: now.")
 ]
 _STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
 _LINES = 30  # approximate rows of a table with the default step
@@ -46,13 +46,13 @@ def stats(
     step: Annotated[
         str | None,
         typer.Option(
-            metavar="SPAN", help="Period of each row: 1m, 1h, 1d. Default: about 30 rows."
+            metavar="DURATION", help="Period of each row: 1m, 1h, 1d. Default: about 30 rows."
         ),
     ] = None,
     definition: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Definition to match.")
+        str | None, typer.Option(metavar="KEY", help="Definition to match.")
     ] = None,
-    queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Queue to match.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Queue to match.")] = None,
     by: Annotated[
         str | None,
         typer.Option(metavar="definition|queue", help="Group rows by definition or queue."),
@@ -62,7 +62,7 @@ def stats(
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Show attempt statistics of one tenant, or of all together."""
+    """Show attempt statistics for one tenant or across all tenants."""
     if context.invoked_subcommand is not None:
         return
     from jobforge import calls

@@ -29,8 +29,10 @@ TenantArgument = Annotated[
         help="Slug or ID of the tenant.",
     ),
 ]
-TenantNameOption = Annotated[str | None, typer.Option(help="Display name.")]
-TimezoneOption = Annotated[str | None, typer.Option(help="Time zone, such as Europe/Berlin.")]
+TenantNameOption = Annotated[str | None, typer.Option(metavar="NAME", help="Display name.")]
+TimezoneOption = Annotated[
+    str | None, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")
+]
 
 _NO_LIMITS: dict[str, Json] = dict.fromkeys(
     ("max_running", "max_pending", "rate_limit", "rate_burst")
@@ -59,7 +61,9 @@ def show(engine: CliEngine, tenant: TenantArgument, *, as_json: AsJson = False) 
 @with_engine
 def create(
     engine: CliEngine,
-    slug: Annotated[str, typer.Argument(help="Short name, unique in this installation.")],
+    slug: Annotated[
+        str, typer.Argument(metavar="SLUG", help="Short name, unique in this installation.")
+    ],
     *,
     tenant_id: Annotated[
         UUID | None, typer.Option("--id", metavar="UUID", help="ID. Default: random.")
@@ -86,7 +90,7 @@ def edit(
     engine: CliEngine,
     tenant: TenantArgument,
     *,
-    slug: Annotated[str | None, typer.Option(help="New slug.")] = None,
+    slug: Annotated[str | None, typer.Option(metavar="SLUG", help="New slug.")] = None,
     name: TenantNameOption = None,
     timezone: TimezoneOption = None,
     weight: Annotated[
@@ -131,17 +135,17 @@ def edit(
     if not changes:
         raise Invalid("No changes specified", hint="jobforge tenants edit --help")
     engine.run(calls.put_tenant(find_tenant(engine, tenant), changes))
-    output.note(f"{tenant} is updated")
+    output.note(f"Tenant {tenant} updated")
 
 
 @app.command()
 @with_engine
 def pause(engine: CliEngine, tenant: TenantArgument) -> None:
-    """Pause a tenant: start none of its jobs. Running jobs continue."""
+    """Pause a tenant: its jobs do not start. Running jobs continue."""
     from jobforge import calls
 
     engine.run(calls.pause_tenant(find_tenant(engine, tenant)))
-    output.note(f"{tenant} is paused")
+    output.note(f"Tenant {tenant} paused")
 
 
 @app.command()
@@ -151,7 +155,7 @@ def resume(engine: CliEngine, tenant: TenantArgument) -> None:
     from jobforge import calls
 
     engine.run(calls.resume_tenant(find_tenant(engine, tenant)))
-    output.note(f"{tenant} is resumed")
+    output.note(f"Tenant {tenant} resumed")
 
 
 @app.command()
@@ -161,7 +165,7 @@ def delete(
 ) -> None:
     """Erase a tenant permanently: its jobs, history, keys and artifacts.
 
-    Run the command again to watch an erasure that is under way.
+    Run the command again to watch an erasure that is in progress.
     """
     from jobforge import calls
 
@@ -174,7 +178,7 @@ def delete(
         return
     advance = partial(engine.advance_erasure, tenant_id)
     operation = watch_operation(TenantSession(engine, tenant_id), operation_id, advance)
-    output.note(f"{tenant} is erased: {operation.done:,} rows and all artifacts deleted")
+    output.note(f"Tenant {tenant} erased: {operation.done:,} rows and all artifacts deleted")
 
 
 def _find(engine: CliEngine, text: str) -> "TenantInfo":

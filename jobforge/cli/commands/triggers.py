@@ -62,7 +62,7 @@ def show(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) 
 @with_trigger_settings
 def create(
     scope: TenantSession,
-    label: Annotated[str, typer.Argument(help="Display name.")],
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="Display name.")],
     settings: TriggerSettings,
     *,
     disabled: Annotated[
@@ -98,7 +98,7 @@ def edit(
     trigger: IdArgument,
     settings: TriggerSettings,
     *,
-    label: Annotated[str | None, typer.Option(help="New display name.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="LABEL", help="New display name.")] = None,
 ) -> None:
     """Change a trigger. Omitted settings are unchanged.
 
@@ -113,7 +113,7 @@ def edit(
     before = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
     validate.check(before.type, changes, before)
     scope.run(calls.edit_trigger(before.id, changes))
-    output.note(f"{before.id} is updated")
+    output.note(f"Trigger {before.id} updated")
 
 
 @app.command()
@@ -124,7 +124,7 @@ def enable(scope: TenantSession, trigger: IdArgument) -> None:
 
     found = scope.find_id("trigger", trigger)
     scope.run(calls.edit_trigger(found, {"enabled": True}))
-    output.note(f"{found} is enabled")
+    output.note(f"Trigger {found} enabled")
 
 
 @app.command()
@@ -135,7 +135,7 @@ def disable(scope: TenantSession, trigger: IdArgument) -> None:
 
     found = scope.find_id("trigger", trigger)
     scope.run(calls.edit_trigger(found, {"enabled": False}))
-    output.note(f"{found} is disabled")
+    output.note(f"Trigger {found} disabled")
 
 
 @app.command()
@@ -148,7 +148,7 @@ def delete(scope: TenantSession, trigger: IdArgument, *, yes: Yes = False) -> No
     if not yes:
         confirm(f"delete trigger {scope.run(calls.get_trigger(found)).label!r}")
     scope.run(calls.delete_trigger(found))
-    output.note(f"{found} is deleted")
+    output.note(f"Trigger {found} deleted")
 
 
 @app.command("run")
@@ -177,7 +177,10 @@ def backfill(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the run times.")] = False,
 ) -> None:
-    """Fire a schedule for its run times in a range. Skip times that already fired."""
+    """Fire a schedule for its run times in a range.
+
+    Skips times that already fired, and prints the number of new firings.
+    """
     from jobforge import calls
     from jobforge.scheduler import validate
 
@@ -185,7 +188,7 @@ def backfill(
     found = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
     times = validate.list_fire_times(found, first, last)
     if dry_run:
-        output.print_ids(time.isoformat() for time in times)
+        output.print_lines(time.isoformat() for time in times)
         return
     typer.echo(str(scope.run(calls.backfill_trigger(found.id, times))))
 
@@ -200,7 +203,7 @@ def firings(
     *,
     limit: LimitOption = 50,
 ) -> None:
-    """List the run history of a schedule, latest first."""
+    """List the firings of a schedule, newest first."""
     from jobforge import calls
     from jobforge.types.triggers import Firing
 
@@ -256,11 +259,11 @@ def _to_row(trigger: "Trigger") -> dict[str, Json]:
         "id": trigger.id,
         "label": trigger.label,
         "when": trigger.cron or trigger.event,
-        "zone": trigger.zone if trigger.cron else None,
+        "timezone": trigger.zone if trigger.cron else None,
         "definition": trigger.definition,
         "enabled": "yes" if trigger.enabled else trigger.fault or "no",
         "last_fired": trigger.last_fired_at,
-        "next": trigger.next_run_at,
+        "next_run": trigger.next_run_at,
     }
 
 

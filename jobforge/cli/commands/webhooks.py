@@ -35,7 +35,9 @@ DefinitionsOption = Annotated[
     list[str] | None,
     typer.Option("--definition", metavar="KEY", help="Definition of the jobs. Repeatable."),
 ]
-DescriptionOption = Annotated[str | None, typer.Option(help="Purpose of the webhook.")]
+DescriptionOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Purpose of the webhook.")
+]
 
 
 @app.command("list")
@@ -64,7 +66,7 @@ def show(scope: TenantSession, webhook: IdArgument, *, as_json: AsJson = False) 
 @with_tenant_session
 def create(
     scope: TenantSession,
-    url: Annotated[str, typer.Argument(help="Public HTTPS URL of the receiver.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Public HTTPS URL of the receiver.")],
     *,
     event: EventsOption = None,
     definition: DefinitionsOption = None,
@@ -73,7 +75,7 @@ def create(
 ) -> None:
     """Create a webhook and print its signing secret. It is shown only once.
 
-    Default events: success and dead.
+    Default events: success and dead. With a database, the setting secret_key is required.
     """
     settings = omit_none(url=url, events=event, definitions=definition, description=description)
     webhook_id, secret = _create(scope, settings)
@@ -86,7 +88,7 @@ def edit(
     scope: TenantSession,
     webhook: IdArgument,
     *,
-    url: Annotated[str | None, typer.Option(help="New URL of the receiver.")] = None,
+    url: Annotated[str | None, typer.Option(metavar="URL", help="New URL of the receiver.")] = None,
     event: EventsOption = None,
     definition: DefinitionsOption = None,
     all_definitions: Annotated[
@@ -127,7 +129,7 @@ def edit(
     elif secret:
         sealed = _seal_secret(scope, found, read_secret("secret"))
     scope.run(calls.edit_webhook(found, changes, secret=sealed))
-    output.note(f"{found} is updated")
+    output.note(f"Webhook {found} updated")
 
 
 @app.command()
@@ -140,7 +142,7 @@ def delete(scope: TenantSession, webhook: IdArgument, *, yes: Yes = False) -> No
     if not yes:
         confirm(f"delete the webhook to {scope.run(calls.get_webhook(found)).url}")
     scope.run(calls.delete_webhook(found))
-    output.note(f"{found} is deleted")
+    output.note(f"Webhook {found} deleted")
 
 
 @app.command()
@@ -150,11 +152,17 @@ def rotate(
     webhook: IdArgument,
     *,
     overlap: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time that the old secret also signs.")
+        str,
+        typer.Option(
+            metavar="DURATION", help="Period in which the old secret also signs messages."
+        ),
     ] = "1d",
     as_json: AsJson = False,
 ) -> None:
-    """Create a new signing secret and print it. Both sign until the overlap ends."""
+    """Create a new signing secret and print it. It is shown only once.
+
+    The old secret also signs messages during the overlap.
+    """
     overlap_s = parse_duration(overlap, "--overlap")
     found = scope.find_id("webhook", webhook)
     secret = _rotate(scope, found, overlap_s)
@@ -277,7 +285,7 @@ def _to_row(webhook: "Webhook") -> dict[str, Json]:
         "url": webhook.url,
         "events": _join_words(webhook.events),
         "definitions": _join_words(webhook.definitions or ["all"]),
-        "standing": "enabled" if webhook.enabled else webhook.disabled_reason,
+        "state": "enabled" if webhook.enabled else webhook.disabled_reason,
         "created_at": webhook.created_at,
     }
 
@@ -304,4 +312,4 @@ def _print_secret(webhook_id: UUID, secret: str, *, as_json: bool) -> None:
         output.print_json({"id": str(webhook_id), "secret": secret})
         return
     typer.echo(secret)
-    output.note(f"id {webhook_id}; the secret is not shown again")
+    output.note(f"Webhook ID: {webhook_id}; the secret is not shown again")

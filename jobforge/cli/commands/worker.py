@@ -37,7 +37,9 @@ def worker(
     ] = None,
     processes: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Worker processes, each with all slots. Default: 1."),
+        typer.Option(
+            metavar="N", help="Number of worker processes, each with all slots. Default: 1."
+        ),
     ] = None,
     drain_timeout: Annotated[
         str | None,
@@ -68,7 +70,9 @@ def worker(
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
     introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
 ) -> None:
-    """Run the jobs of an app. With --server and a worker key, no database is needed.
+    """Register the definitions of an app and run its jobs.
+
+    With --server and a worker key, no database is needed.
 
     The first SIGTERM or Ctrl-C lets running jobs finish and exits with 0; the second releases them
     at once and exits with 1.

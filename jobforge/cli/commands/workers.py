@@ -33,7 +33,11 @@ def list_(
     *,
     show_all: Annotated[bool, typer.Option("--all", help="Include stopped workers.")] = False,
 ) -> None:
-    """List workers, newest first."""
+    """List workers, newest first.
+
+    The state is live, draining, stopping, stale or stopped. The clock is the difference between
+    the worker's clock and the database's.
+    """
     from jobforge import calls
     from jobforge.types.workers import WorkerInfo
 
@@ -45,7 +49,7 @@ def list_(
 @app.command()
 @with_engine
 def show(engine: CliEngine, worker: WorkerId, *, as_json: AsJson = False) -> None:
-    """Show one worker, with its isolation level."""
+    """Show a worker with its isolation level."""
     found = _find(engine, worker)
     if as_json:
         output.print_json(asdict(found))
@@ -69,31 +73,31 @@ def _describe_stricter_levels(worker: "WorkerInfo") -> str | None:
         return None
     stricter = ", ".join(LABELS[LABELS.index(worker.isolation) + 1 :])
     return (
-        f"stricter levels: {stricter}. To see what the worker's host lacks for them, run "
-        "jobforge doctor there as the worker's user."
+        f"Stricter isolation levels: {stricter}. Run jobforge doctor on the worker's host, as its "
+        "user, to see what they require there"
     )
 
 
 @app.command()
 @with_engine
 def drain(engine: CliEngine, worker: WorkerId) -> None:
-    """Let a worker finish its running jobs and exit."""
+    """Drain a worker: it finishes its running jobs and exits."""
     from jobforge import calls
 
     worker_id = _find(engine, worker).id
     engine.run(calls.drain_worker(worker_id))
-    output.note(f"{worker_id} is draining")
+    output.note(f"Worker {worker_id} is draining")
 
 
 @app.command()
 @with_engine
 def stop(engine: CliEngine, worker: WorkerId) -> None:
-    """Make a worker release its running jobs and exit."""
+    """Stop a worker: it releases its running jobs to the queue and exits."""
     from jobforge import calls
 
     worker_id = _find(engine, worker).id
     engine.run(calls.stop_worker(worker_id))
-    output.note(f"{worker_id} is stopping")
+    output.note(f"Worker {worker_id} is stopping")
 
 
 def _find(engine: CliEngine, text: str) -> "WorkerInfo":

@@ -28,7 +28,7 @@ def list_(
     scope: TenantSession,
     form: ListingFormat,
     *,
-    name: Annotated[str | None, typer.Option(help="Name to match.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name to match.")] = None,
     state: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +65,7 @@ def show(
     as_graph: Annotated[bool, typer.Option("--graph", help="Draw the graph of the nodes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a workflow and its nodes. Secrets are hidden."""
+    """Show a workflow and its nodes. Secrets are redacted."""
     from jobforge import calls
 
     detail = scope.run(calls.get_workflow(scope.find_id("workflow", workflow)))
@@ -85,14 +85,16 @@ def cancel(
     scope: TenantSession,
     workflow: IdArgument,
     *,
-    reason: Annotated[str | None, typer.Option(help="Reason, stored with the jobs.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Reason, stored with the jobs.")
+    ] = None,
 ) -> None:
     """Cancel the unfinished jobs of a workflow. Running jobs are asked to stop."""
     from jobforge import calls
 
     found = scope.find_id("workflow", workflow)
     state = scope.run(calls.cancel_workflow(found, reason=reason))
-    output.note(f"{found} {state}")
+    output.note(f"Workflow {found}: {state}")
 
 
 @app.command()
@@ -103,15 +105,19 @@ def retry(
     *,
     from_node: Annotated[
         str | None,
-        typer.Option("--from", metavar="NODE", help="Node to retry, with all nodes after it."),
+        typer.Option(
+            "--from",
+            metavar="NODE",
+            help="Node to retry, with all nodes after it. Default: all that did not succeed.",
+        ),
     ] = None,
 ) -> None:
-    """Retry the nodes that did not succeed, or all from a given node on."""
+    """Retry the jobs of a workflow that did not succeed."""
     from jobforge import calls
 
     found = scope.find_id("workflow", workflow)
     jobs = scope.run(calls.retry_workflow(found, from_node=from_node))
-    output.note(f"{found}: retrying {jobs} jobs")
+    output.note(f"Workflow {found}: retrying {jobs} job{'s' * (jobs != 1)}")
 
 
 def _to_row(workflow: "WorkflowInfo") -> dict[str, Json]:

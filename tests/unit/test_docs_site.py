@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import cli_page
 import errors_page
 import pytest
 import python_page
@@ -117,6 +118,11 @@ def test_a_generated_page_is_current(script: Any) -> None:
 
 def test_the_python_reference_has_every_public_name() -> None:
     assert {*jobforge.__all__, *testing.__all__} <= python_page.names()
+
+
+def test_the_command_reference_is_current() -> None:
+    current = _text(cli_page.PAGE)
+    assert current == cli_page.page(current), "run: make pages"
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", *EXAMPLES], ids=_name)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli.options import suggest_similar
+from jobforge.cli.options import NoHeader, suggest_similar
 from jobforge.cli.output import print_rows
 from jobforge.errors import NotFound
 
@@ -16,14 +16,19 @@ _INTERNAL = "decisions"  # a folder for contributors, which the wheel does not c
 
 def docs(
     page: Annotated[
-        str | None, typer.Argument(help="Name of a page, such as quickstart. Default: list them.")
+        str | None,
+        typer.Argument(
+            metavar="PAGE", help="Name of a page, such as quickstart. Default: list them."
+        ),
     ] = None,
+    *,
+    no_header: NoHeader = False,
 ) -> None:
-    """Print a page of the documentation as Markdown, or list the pages."""
+    """Print a documentation page as Markdown, or list the pages."""
     pages = dict(_find_pages())
     if page is None:
         rows = [{"page": name, "title": _title(file)} for name, file in pages.items()]
-        print_rows(rows, as_json=False)
+        print_rows(rows, as_json=False, no_header=no_header)
         return
     name = page.removesuffix(".md")
     if name not in pages:

@@ -50,11 +50,11 @@ def build_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> Enq
 def may_be_large(jobs: Sequence[JobRequest], call: EnqueueCall) -> bool:
     """Whether a payload may be too large for a row, judged by the encoded text of the call."""
     if isinstance(jobs, UniformJobs):
-        is_small = is_surely_small(str(call.parameters[1]), PAYLOAD_LIMIT)
+        is_small = is_surely_small(str(call.arguments["payloads"]), PAYLOAD_LIMIT)
         return not is_small and has_large_payload(jobs.payloads)
     if len(jobs) == 1:
-        return not fits(str(call.parameters[1]), PAYLOAD_LIMIT)
-    return may_have_large_payload(str(call.parameters[0]))
+        return not fits(str(call.arguments["payload"]), PAYLOAD_LIMIT)
+    return may_have_large_payload(str(call.arguments["jobs"]))
 
 
 def _to_list(enqueued: Enqueued) -> list[Enqueued]:

@@ -72,7 +72,7 @@ class WorkerJobServices:
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         requests = inherit_correlation(job, jobs)
         call = calls.enqueue_jobs(requests)
-        if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
+        if self._payloads is not None and may_have_large_payload(str(call.arguments["jobs"])):
             put = self._payloads.put_payloads
             call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
         return await self._run(call.under_lease(self.worker_id, job.token))

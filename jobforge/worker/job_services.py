@@ -17,8 +17,8 @@ from jobforge.errors import Invalid, Json
 from jobforge.observability import logs
 from jobforge.payloads.size import may_have_large_payload
 from jobforge.redact import NOT_HIDDEN_WARNING, RedactionScope, can_be_hidden, redact
-from jobforge.sdk.enqueue_options import rename_error_field
-from jobforge.sdk.running_job import inherit_correlation
+from jobforge.sdk.call_context import inherit_correlation
+from jobforge.sdk.enqueue_errors import rename_error_field
 from jobforge.security.secret_lookup import Secrets
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
 from jobforge.worker.notes import NoteBuffer

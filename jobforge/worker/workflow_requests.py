@@ -11,7 +11,7 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.calls.results import Result, json_columns
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.running_job import (
+from jobforge.sdk.call_context import (
     inherit_into_batch,
     inherit_into_workflow,
     inherit_trace,

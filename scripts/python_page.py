@@ -288,7 +288,7 @@ def _job_decorator() -> Function:
     """Return the overload of `@jf.job(…)` with the settings, and the docstring of its class."""
     decorator = _classes("sdk.decorator")["JobDecorator"]
     overloads = [each for each in decorator.body if isinstance(each, ast.FunctionDef)]
-    (found,) = [each for each in overloads if len(each.args.kwonlyargs) > 1]
+    (found,) = [each for each in overloads if _keywords(each)]
     docstring = decorator.body[:1]
     return ast.FunctionDef("job", found.args, docstring, [], found.returns)
 
@@ -392,14 +392,35 @@ def _arguments(function: Function) -> list[str]:
         is_last = index == len(given.posonlyargs) - 1
         if is_last and argument.arg != "self":
             shown.append("/")
+    keywords = _keywords(function)
     if given.vararg:
         shown.append(f"*{_argument(given.vararg, None)}")
-    elif given.kwonlyargs:
+    elif given.kwonlyargs or keywords:
         shown.append("*")
     shown += map(_argument, given.kwonlyargs, given.kw_defaults)
-    if given.kwarg:
+    if keywords:
+        shown += [f"{each} = ..." for each in keywords]
+    elif given.kwarg:
         shown.append(f"**{_argument(given.kwarg, None)}")
     return [each for each in shown if each not in {"self", "cls"}]
+
+
+def _keywords(function: Function) -> list[str]:
+    """Return the members of the TypedDict in `**options: Unpack[…]`, inherited ones first."""
+    keywords = function.args.kwarg
+    annotation = _annotation(keywords.annotation) if keywords else ""
+    found = re.fullmatch(r"Unpack\[(\w+)\]", annotation)
+    return _members(found[1]) if found else []
+
+
+def _members(typed_dict: str) -> list[str]:
+    classes = _classes("sdk.definition_settings") | _classes("sdk.enqueue_options")
+    if typed_dict not in classes:  # TypedDict itself
+        return []
+    body = classes[typed_dict]
+    inherited = [each for base in body.bases for each in _members(ast.unparse(base))]
+    fields = [each for each in body.body if isinstance(each, ast.AnnAssign)]
+    return [*inherited, *(ast.unparse(each) for each in fields)]
 
 
 def _argument(argument: ast.arg, default: ast.expr | None) -> str:

@@ -15,7 +15,7 @@ from jobforge.api.state import ServerState
 from jobforge.calls import Call
 from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
 from jobforge.payloads.size import may_have_large_payload
-from jobforge.sdk.tenancy import parse_tenant_uuid
+from jobforge.sdk.call_context import parse_tenant_uuid
 from jobforge.types.api_keys import Role
 from jobforge.types.jobs import JobRequest
 

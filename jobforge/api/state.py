@@ -21,7 +21,7 @@ from jobforge.config import Config
 from jobforge.connectors.egress import Policy, policy_from_config, read_url
 from jobforge.db import Database
 from jobforge.errors import Unavailable
-from jobforge.sdk.tenancy import TenantIdCache
+from jobforge.sdk.call_context import TenantIdCache
 from jobforge.security.vault import Vault, open_vault
 
 

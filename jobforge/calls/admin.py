@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Literal
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
-from jobforge.errors import Json
-from jobforge.types.jsonb import encode
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import NOTHING, Result, many, one, optional, value
+from jobforge.errors import Json, TenantRequired
 from jobforge.types.operations import SweepPosition
 from jobforge.types.tenants import Erasure, TenantInfo
 from jobforge.types.workers import WorkerInfo
@@ -34,104 +32,91 @@ RetentionKind = Literal[
 def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
     """Set settings that apply instead of those in code; null removes an override."""
     return Call(
-        "select jobforge.override_definition(%s, %s::jsonb)",
-        (key, encode(dict(overrides), "overrides")),
-        rows.nothing,
+        "override_definition",
+        {"key": key, "overrides": JsonArgument.from_value(dict(overrides), "overrides")},
+        NOTHING,
     )
 
 
 def put_tenant(tenant_id: UUID, settings: Mapping[str, Json] | None = None) -> Call[None]:
     """Create a tenant or change its settings."""
     return Call(
-        "select jobforge.put_tenant(%s, %s::jsonb)",
-        (tenant_id, encode(dict(settings or {}), "settings")),
-        rows.nothing,
+        "put_tenant",
+        {
+            "tenant_id": tenant_id,
+            "settings": JsonArgument.from_value(dict(settings or {}), "settings"),
+        },
+        NOTHING,
     )
 
 
 def find_tenant(slug: str) -> Call[UUID]:
     """Return the ID of the tenant with this slug. Raises NotFound."""
-    return Call("select jobforge.find_tenant(%s)", (slug,), rows.value)
+    return Call("find_tenant", {"slug": slug}, _TENANT_ID)
 
 
 def list_tenants() -> Call[list[TenantInfo]]:
     """List tenants by slug; only tenants with settings have a row."""
-    return Call(
-        """
-        select id, slug, name, timezone, weight, max_running, max_pending, rate_limit, paused_at,
-               created_at
-          from jobforge.list_tenants()
-        """,
-        (),
-        _tenants,
-    )
+    return Call("list_tenants", {}, many(TenantInfo))
 
 
 def put_queue(queue: str, settings: Mapping[str, Json] | None = None) -> Call[None]:
     """Create a queue or change its settings."""
     return Call(
-        "select jobforge.put_queue(%s, %s::jsonb)",
-        (queue, encode(dict(settings or {}), "settings")),
-        rows.nothing,
+        "put_queue",
+        {"queue": queue, "settings": JsonArgument.from_value(dict(settings or {}), "settings")},
+        NOTHING,
     )
 
 
 def pause_queue(queue: str) -> Call[None]:
     """Stop workers from claiming jobs of this queue."""
-    return Call("select jobforge.pause_queue(%s)", (queue,), rows.nothing)
+    return Call("pause_queue", {"queue": queue}, NOTHING)
 
 
 def resume_queue(queue: str) -> Call[None]:
     """Let workers claim jobs of this queue again."""
-    return Call("select jobforge.resume_queue(%s)", (queue,), rows.nothing)
+    return Call("resume_queue", {"queue": queue}, NOTHING)
 
 
 def pause_definition(key: str) -> Call[None]:
     """Stop workers from claiming jobs of this definition."""
-    return Call("select jobforge.pause_definition(%s)", (key,), rows.nothing)
+    return Call("pause_definition", {"key": key}, NOTHING)
 
 
 def resume_definition(key: str) -> Call[None]:
     """Let workers claim jobs of this definition again."""
-    return Call("select jobforge.resume_definition(%s)", (key,), rows.nothing)
+    return Call("resume_definition", {"key": key}, NOTHING)
 
 
 def pause_tenant(tenant_id: UUID) -> Call[None]:
     """Stop workers from claiming jobs of this tenant."""
-    return Call("select jobforge.pause_tenant(%s)", (tenant_id,), rows.nothing)
+    return Call("pause_tenant", {"tenant_id": tenant_id}, NOTHING)
 
 
 def resume_tenant(tenant_id: UUID) -> Call[None]:
     """Let workers claim jobs of this tenant again."""
-    return Call("select jobforge.resume_tenant(%s)", (tenant_id,), rows.nothing)
+    return Call("resume_tenant", {"tenant_id": tenant_id}, NOTHING)
 
 
 def list_workers() -> Call[list[WorkerInfo]]:
     """List the registered workers."""
-    return Call(
-        """
-        select id, state, host, pid, build, queues, definitions, slots, running, started_at,
-               heartbeat_at, stopped_at, memory_bytes, clock_skew_s, isolation
-          from jobforge.list_workers()
-        """,
-        (),
-        _workers,
-    )
+    return Call("list_workers", {}, many(WorkerInfo))
 
 
 def drain_worker(worker_id: UUID) -> Call[None]:
     """Ask a worker to finish its running jobs and then stop."""
-    return Call("select jobforge.drain_worker(%s)", (worker_id,), rows.nothing)
+    return Call("drain_worker", {"worker_id": worker_id}, NOTHING)
 
 
 def stop_worker(worker_id: UUID) -> Call[None]:
     """Ask a worker to stop; it releases jobs that do not finish in time."""
-    return Call("select jobforge.stop_worker(%s)", (worker_id,), rows.nothing)
+    return Call("stop_worker", {"worker_id": worker_id}, NOTHING)
 
 
 def delete_tenant(tenant_id: UUID) -> Call[UUID]:
     """Start the erasure of a tenant, or find the one in progress; return the operation's ID."""
-    return Call("select jobforge.delete_tenant(%s)", (tenant_id,), rows.value)
+    return Call("delete_tenant", {"tenant_id": tenant_id}, value(UUID, "id"))
 
 
 def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
@@ -139,9 +124,7 @@ def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
 
     Without a store, only if no process has recorded a store: then there are no artifacts.
     """
-    return Call(
-        "select tenant_id, operation_id from jobforge.next_erasure(%s)", (has_store,), _erasure
-    )
+    return Call("next_erasure", {"has_store": has_store}, optional(Erasure))
 
 
 def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
@@ -150,15 +133,15 @@ def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
     The erasure completes only after a check of the store that found none.
     """
     return Call(
-        "select jobforge.confirm_erasure(%s, %s, %s)",
-        (erasure.operation_id, erasure.tenant_id, found),
-        rows.value,
+        "confirm_erasure",
+        {"operation_id": erasure.operation_id, "tenant_id": erasure.tenant_id, "found": found},
+        value(bool),
     )
 
 
 def ensure_partitions(*, days: int = 7) -> Call[int]:
     """Return the number of partitions created."""
-    return Call("select jobforge.ensure_partitions(%s::integer)", (days,), rows.value)
+    return Call("ensure_partitions", {"days": days}, value(int, "created"))
 
 
 def apply_retention(
@@ -174,10 +157,15 @@ def apply_retention(
     The statement timeout is long, because a deletion that is interrupted starts over.
     """
     call: Call[dict[str, Json]] = Call(
-        "select jobforge.apply_retention"
-        "(%s::integer, %s::integer, %s::integer, %s::integer, %s::text)",
-        (history_days, dead_days, limit, audit_days, kind),
-        rows.value,
+        "apply_retention",
+        {
+            "history_days": history_days,
+            "dead_days": dead_days,
+            "limit": limit,
+            "audit_days": audit_days,
+            "kind": kind,
+        },
+        value(dict),
     )
     return call.with_setting("statement_timeout", "10min")
 
@@ -185,9 +173,15 @@ def apply_retention(
 def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Call[SweepPosition]:
     """One step of the sweep that updates waiting jobs after limits or pauses changed."""
     return Call(
-        "select after_tenant, after_id, changed from jobforge.regate_jobs(%s::integer, %s, %s)",
-        (limit, after.after_tenant if after else None, after.after_id if after else None),
-        _position,
+        "regate_jobs",
+        {
+            "limit": limit,
+            "after_tenant": after.after_tenant if after else None,
+            "after_id": after.after_id if after else None,
+        },
+        one(SweepPosition),
+        statement="select after_tenant, after_id, changed"
+        " from jobforge.regate_jobs(%s::integer, %s, %s)",
     )
 
 
@@ -196,23 +190,22 @@ def free_blocked_jobs(
 ) -> Call[SweepPosition]:
     """One step of the sweep that frees blocked jobs whose parents have all finished."""
     return Call(
-        "select after_tenant, after_id, freed from jobforge.free_blocked_jobs(%s::integer, %s, %s)",
-        (limit, after.after_tenant if after else None, after.after_id if after else None),
-        _position,
+        "free_blocked_jobs",
+        {
+            "limit": limit,
+            "after_tenant": after.after_tenant if after else None,
+            "after_id": after.after_id if after else None,
+        },
+        one(SweepPosition),
+        statement="select after_tenant, after_id, freed"
+        " from jobforge.free_blocked_jobs(%s::integer, %s, %s)",
     )
 
 
-def _workers(rows: Rows) -> list[WorkerInfo]:
-    return [WorkerInfo(*row) for row in rows]
+def _tenant_id_from_json(session: Json) -> UUID:
+    if session["tenant_id"] is None:
+        raise TenantRequired("this key is of no tenant: name the one to act for")
+    return UUID(session["tenant_id"])
 
 
-def _tenants(rows: Rows) -> list[TenantInfo]:
-    return [TenantInfo(*row) for row in rows]
-
-
-def _erasure(rows: Rows) -> Erasure | None:
-    return Erasure(*rows[0]) if rows else None
-
-
-def _position(rows: Rows) -> SweepPosition:
-    return SweepPosition(*rows[0])
+_TENANT_ID: Result[UUID] = Result("", lambda rows: rows[0][0], _tenant_id_from_json)

@@ -3,21 +3,16 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.json_arguments import encode_jobs
-from jobforge.calls.rows import STATUSES, Rows
+from jobforge.calls.results import NOTHING, STATUSES, Result, one
 from jobforge.types.api_requests import Allowance, EnqueuedOnce
 from jobforge.types.jobs import JobRequest
 
 
 def take_request(bucket: str, *, rate: float, burst: int) -> Call[Allowance]:
     """Take a token from a bucket with `rate` tokens per second and room for `burst`."""
-    return Call(
-        "select allowed, retry_after_s from jobforge.take_request(%s, %s::float8, %s::integer)",
-        (bucket, rate, burst),
-        _allowance,
-    )
+    return Call("take_request", {"bucket": bucket, "rate": rate, "burst": burst}, one(Allowance))
 
 
 def enqueue_jobs_once(
@@ -32,12 +27,14 @@ def enqueue_jobs_once(
     Raises IdempotencyKeyReused for the same key with another body.
     """
     return Call(
-        """
-        select index, job_id, status, replayed
-          from jobforge.enqueue_jobs_once(%s, %s, %s::jsonb, %s)
-        """,
-        (request_key, body_hash, encode_jobs(jobs), tenant_id),
-        _enqueued_once,
+        "enqueue_jobs_once",
+        {
+            "request_key": request_key,
+            "body_hash": body_hash,
+            "jobs": encode_jobs(jobs),
+            "tenant_id": tenant_id,
+        },
+        _ENQUEUED_ONCE,
     )
 
 
@@ -46,15 +43,13 @@ def note_access(
 ) -> Call[None]:
     """Record in the tenant's audit log that an operator acts for the tenant."""
     return Call(
-        "select jobforge.note_access(%s, %s, %s)", (action, target, tenant_id), rows.nothing
+        "note_access", {"action": action, "target": target, "tenant_id": tenant_id}, NOTHING
     )
 
 
-def _allowance(rows: Rows) -> Allowance:
-    return Allowance(*rows[0])
-
-
-def _enqueued_once(rows: Rows) -> list[EnqueuedOnce]:
-    return [
+_ENQUEUED_ONCE: Result[list[EnqueuedOnce]] = Result(
+    "index, job_id, status, replayed",
+    lambda rows: [
         EnqueuedOnce(job_id, STATUSES[status], replayed) for _, job_id, status, replayed in rows
-    ]
+    ],
+)

@@ -5,12 +5,11 @@ passes the bytes on (db/driver.py).
 """
 
 from collections.abc import Sequence
-from struct import calcsize, pack, unpack_from
-from typing import ClassVar, Self
+from struct import pack
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.types.jobs import Token
 from jobforge.types.jsonb import encode
 
 _HEAD = "!iiIii"
@@ -22,21 +21,14 @@ class BinaryArray(bytes):
     oid: ClassVar[int]
     element: ClassVar[int]
 
-    @classmethod
-    def from_elements(cls, elements: Sequence[bytes]) -> Self:
-        """Pack elements that already have their length prefix."""
-        return cls(pack(_HEAD, 1, 1, cls.element, len(elements), 1) + b"".join(elements))
+    values: Sequence[Any]  # the elements, for code that does not send them to Postgres
 
-    def elements(self) -> list[bytes | None]:
-        """Unpack the elements, for code that does not send them to Postgres; None is null."""
-        count = unpack_from(_HEAD, self)[3]
-        offset, values = calcsize(_HEAD), list[bytes | None]()
-        for _ in range(count):
-            (length,) = unpack_from("!i", self, offset)
-            offset += 4
-            values.append(None if length < 0 else self[offset : offset + length])
-            offset += max(length, 0)
-        return values
+    @classmethod
+    def pack(cls, values: Sequence[Any], elements: Sequence[bytes]) -> Self:
+        """Pack elements that already have their length prefix."""
+        array = cls(pack(_HEAD, 1, 1, cls.element, len(elements), 1) + b"".join(elements))
+        array.values = values
+        return array
 
 
 class LeaseArray(BinaryArray):
@@ -61,31 +53,16 @@ def pack_tokens(
     """Return tenants, jobs and leases as three arrays."""
     tenants, jobs, leases = zip(*tokens, strict=True)
     return (
-        UuidArray.from_elements([_LENGTH_OF_ID + tenant_id.bytes for tenant_id in tenants]),
-        UuidArray.from_elements([_LENGTH_OF_ID + job_id.bytes for job_id in jobs]),
-        LeaseArray.from_elements([_LENGTH_OF_LEASE + lease.to_bytes(8, "big") for lease in leases]),
+        UuidArray.pack(tenants, [_LENGTH_OF_ID + tenant_id.bytes for tenant_id in tenants]),
+        UuidArray.pack(jobs, [_LENGTH_OF_ID + job_id.bytes for job_id in jobs]),
+        LeaseArray.pack(leases, [_LENGTH_OF_LEASE + lease.to_bytes(8, "big") for lease in leases]),
     )
-
-
-def unpack_tokens(tenants: UuidArray, jobs: UuidArray, leases: LeaseArray) -> list[Token]:
-    parts = zip(tenants.elements(), jobs.elements(), leases.elements(), strict=True)
-    return [
-        Token(UUID(bytes=tenant), UUID(bytes=job), int.from_bytes(lease or b"", "big"))
-        for tenant, job, lease in parts
-    ]
 
 
 def pack_documents(values: Sequence[Json]) -> JsonbArray:
     """Pack values as jsonb[]; None becomes SQL null. Raises Invalid for an unencodable value."""
-    return JsonbArray.from_elements(
-        [_NULL if value is None else _document(value) for value in values]
-    )
-
-
-def unpack_documents(documents: JsonbArray) -> list[str | None]:
-    """Return the elements as JSON strings."""
-    texts = documents.elements()
-    return [None if text is None else text.removeprefix(_JSONB_VERSION).decode() for text in texts]
+    elements = [_NULL if value is None else _document(value) for value in values]
+    return JsonbArray.pack(values, elements)
 
 
 def _document(value: Json) -> bytes:

@@ -1,19 +1,26 @@
-"""A call of one of the engine's SQL functions, as a value that any connection can run."""
+"""A call of one of the engine's SQL functions, as a value that any connection can run.
 
-import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, LiteralString, NamedTuple, TypeVar
+A call is a function's name, its arguments by name, and the type of its result. Its SQL and its HTTP
+request (client/routes.py) are derived from these.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
 
-from jobforge.calls.rows import Rows
+from jobforge.calls.results import Result, Rows
+from jobforge.errors import Json
 from jobforge.types.jobs import Token
+from jobforge.types.jsonb import encode
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 _TENANT = "app.tenant_id"
-_FUNCTION = re.compile(r"\b(?:select|from)\s+jobforge\.(\w+)\(")
+# All other integers are of type integer.
+_BIGINT_ARGUMENTS = {"lease", "memory_bytes"}
 
 
 class PendingResult(NamedTuple, Generic[T]):
@@ -39,32 +46,57 @@ class HeldLease(NamedTuple):
     token: Token
 
 
+class JsonArgument(str):
+    """A jsonb argument: its JSON, and the value that the JSON encodes."""
+
+    __slots__ = ("value",)
+    value: Json
+
+    @classmethod
+    def from_value(cls, value: Json, field: str) -> "JsonArgument":
+        """Encode a value. Raises Invalid for a value that jsonb cannot store."""
+        argument = cls(encode(value, field))
+        argument.value = value
+        return argument
+
+
 class Call(NamedTuple, Generic[T_co]):
-    """One statement to run, with `settings` that are set in the same round trip.
+    """One function to call, with `settings` that are set in the same round trip.
 
     Settings are local to the transaction, so in a longer transaction they remain in effect for
-    later calls. Over HTTP, `function` selects the route (client/routes.py). A frequent call uses a
-    prepared statement where possible (db/prepared.py); its parameters must be strings, lists,
-    packed arrays, or values whose str() Postgres can parse.
+    later calls. `statement` is the SQL of a frequent call, with the arguments in their order. Such
+    a call runs as a prepared statement where possible (db/prepared.py), so its arguments must be
+    strings, lists, packed arrays, or values whose str() Postgres can parse.
     """
 
-    sql: LiteralString
-    parameters: Sequence[object]
-    decode: Callable[[Rows], T_co]
+    function: str
+    arguments: Mapping[str, object]
+    result: Result[T_co]
     settings: tuple[tuple[str, str], ...] = ()
     held_lease: HeldLease | None = None
+    statement: LiteralString | None = None
     is_frequent: bool = False
 
     @property
-    def function(self) -> str | None:
-        """Name of the SQL function; None if the statement calls none of the engine's."""
-        found = _FUNCTION.search(self.sql)
-        return found and found[1]
+    def sql(self) -> LiteralString:
+        """The statement, with `%s` for each parameter."""
+        if self.statement is not None:
+            return self.statement
+        casts = tuple([(name, _cast(name, value)) for name, value in self.arguments.items()])
+        sql: LiteralString = _build_sql(self.function, self.result.columns, casts)
+        return sql
+
+    @property
+    def parameters(self) -> Sequence[object]:
+        return tuple(self.arguments.values())
+
+    def decode(self, rows: Rows) -> T_co:
+        """Return the result from the rows that the statement returned."""
+        return self.result.from_rows(rows)
 
     def map_result(self, make: Callable[[T_co], U]) -> "Call[U]":
         """Return the same call with its result converted by `make`."""
-        decode = self.decode
-        return Call(self.sql, self.parameters, lambda rows: make(decode(rows)), *self[3:])
+        return Call(self.function, self.arguments, self.result.map(make), *self[3:])
 
     def for_tenant(self, tenant_id: UUID) -> "Call[T_co]":
         return self.with_setting(_TENANT, str(tenant_id))
@@ -84,3 +116,31 @@ class Call(NamedTuple, Generic[T_co]):
 
     def with_setting(self, setting: str, value: str) -> "Call[T_co]":
         return self._replace(settings=(*self.settings, (setting, value)))
+
+
+def query(
+    sql: LiteralString,
+    parameters: Sequence[object],
+    decode: Callable[[Rows], T],
+    *,
+    is_frequent: bool = False,
+) -> Call[T]:
+    """Return a call that runs a statement instead of a function, such as a catalog query."""
+    arguments = {str(index): parameter for index, parameter in enumerate(parameters)}
+    return Call("", arguments, Result("", decode), statement=sql, is_frequent=is_frequent)
+
+
+def _cast(name: str, value: object) -> LiteralString:
+    """Return the cast for a value that drivers send without its exact type."""
+    if isinstance(value, JsonArgument):
+        return "::jsonb"
+    if type(value) is int:
+        return "::bigint" if name in _BIGINT_ARGUMENTS else "::integer"
+    return "::float8" if type(value) is float else ""
+
+
+@lru_cache(maxsize=1000)
+def _build_sql(function: str, columns: str, casts: tuple[tuple[str, str], ...]) -> Any:  # noqa: ANN401 - a LiteralString: all names come from this package
+    arguments = ", ".join(f"p_{name} => %s{cast}" for name, cast in casts)
+    called = f"jobforge.{function}({arguments})"
+    return f"select {columns} from {called}" if columns else f"select {called}"  # noqa: S608 - all names come from this package

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import NOTHING, Result, many, one, value
 from jobforge.errors import Json
 from jobforge.types.connectors import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
-from jobforge.types.jsonb import encode
 
 
 def create_connector_config(
@@ -16,9 +14,13 @@ def create_connector_config(
 ) -> Call[UUID]:
     """Create a configuration. Its secrets are sealed for `config_id`, or references."""
     return Call(
-        "select jobforge.create_connector_config(%s, %s::jsonb, %s)",
-        (config_id, encode(dict(config), "config"), tenant_id),
-        rows.value,
+        "create_connector_config",
+        {
+            "id": config_id,
+            "config": JsonArgument.from_value(dict(config), "config"),
+            "tenant_id": tenant_id,
+        },
+        value(UUID, "id"),
     )
 
 
@@ -27,16 +29,18 @@ def edit_connector_config(
 ) -> Call[None]:
     """Change the given fields and secrets; a secret of None is removed."""
     return Call(
-        "select jobforge.edit_connector_config(%s, %s::jsonb, %s)",
-        (config_id, encode(dict(config), "config"), tenant_id),
-        rows.nothing,
+        "edit_connector_config",
+        {
+            "id": config_id,
+            "config": JsonArgument.from_value(dict(config), "config"),
+            "tenant_id": tenant_id,
+        },
+        NOTHING,
     )
 
 
 def delete_connector_config(config_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
-    return Call(
-        "select jobforge.delete_connector_config(%s, %s)", (config_id, tenant_id), rows.nothing
-    )
+    return Call("delete_connector_config", {"id": config_id, "tenant_id": tenant_id}, NOTHING)
 
 
 def get_connector_config(
@@ -44,13 +48,7 @@ def get_connector_config(
 ) -> Call[ConnectorConfig]:
     """Return a configuration. Raises NotFound."""
     return Call(
-        """
-        select id, name, connector, settings, secrets, created_at, created_by, updated_at,
-               updated_by
-          from jobforge.get_connector_config(%s, %s)
-        """,
-        (config_id, tenant_id),
-        _connector_config,
+        "get_connector_config", {"id": config_id, "tenant_id": tenant_id}, one(ConnectorConfig)
     )
 
 
@@ -59,31 +57,23 @@ def list_connector_configs(
 ) -> Call[list[ConnectorConfig]]:
     """List configurations by name; `after` is the last name of the previous page."""
     return Call(
-        """
-        select id, name, connector, settings, secrets, created_at, created_by, updated_at,
-               updated_by
-          from jobforge.list_connector_configs(%s::integer, %s, %s)
-        """,
-        (limit, after, tenant_id),
-        _connector_configs,
+        "list_connector_configs",
+        {"limit": limit, "after": after, "tenant_id": tenant_id},
+        many(ConnectorConfig),
     )
 
 
 def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[OpenConfig]:
     """Return a configuration with its stored secrets, for workers. Raises NotFound."""
-    return Call(
-        "select id, settings, secrets from jobforge.open_connector_config(%s, %s)",
-        (name, tenant_id),
-        _open_config,
-    )
+    return Call("open_connector_config", {"name": name, "tenant_id": tenant_id}, one(OpenConfig))
 
 
 def keep_tenant_key(key: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
     """Return the tenant's key; store the given one if the tenant has none."""
     return Call(
-        "select key_id, wrapped from jobforge.keep_tenant_key(%s, %s, %s)",
-        (key.key_id, key.wrapped, tenant_id),
-        _wrapped_key,
+        "keep_tenant_key",
+        {"key_id": key.key_id, "wrapped": key.wrapped, "tenant_id": tenant_id},
+        _WRAPPED_KEY,
     )
 
 
@@ -92,12 +82,9 @@ def list_tenant_keys(
 ) -> Call[list[TenantWrappedKey]]:
     """List keys not wrapped by `key_id`; `after` is the last tenant of the previous page."""
     return Call(
-        """
-        select tenant_id, key_id, wrapped
-          from jobforge.list_tenant_keys(%s, %s::integer, %s, %s)
-        """,
-        (key_id, limit, after, tenant_id),
-        _tenant_keys,
+        "list_tenant_keys",
+        {"key_id": key_id, "limit": limit, "after": after, "tenant_id": tenant_id},
+        _TENANT_KEYS,
     )
 
 
@@ -106,31 +93,25 @@ def rewrap_tenant_key(
 ) -> Call[bool]:
     """Replace a wrapped key; return False if the stored one is no longer `before`."""
     return Call(
-        "select jobforge.rewrap_tenant_key(%s, %s, %s, %s)",
-        (before.wrapped, after.key_id, after.wrapped, tenant_id),
-        rows.value,
+        "rewrap_tenant_key",
+        {
+            "before": before.wrapped,
+            "key_id": after.key_id,
+            "wrapped": after.wrapped,
+            "tenant_id": tenant_id,
+        },
+        value(bool),
     )
 
 
-def _connector_config(rows: Rows) -> ConnectorConfig:
-    return ConnectorConfig(*rows[0])
+_WRAPPED_KEY: Result[WrappedKey] = Result(
+    "key_id, wrapped", lambda rows: WrappedKey(rows[0][0], bytes(rows[0][1]))
+)
 
-
-def _connector_configs(rows: Rows) -> list[ConnectorConfig]:
-    return [ConnectorConfig(*row) for row in rows]
-
-
-def _open_config(rows: Rows) -> OpenConfig:
-    return OpenConfig(*rows[0])
-
-
-def _wrapped_key(rows: Rows) -> WrappedKey:
-    key_id, wrapped = rows[0]
-    return WrappedKey(key_id, bytes(wrapped))
-
-
-def _tenant_keys(rows: Rows) -> list[TenantWrappedKey]:
-    return [
+_TENANT_KEYS: Result[list[TenantWrappedKey]] = Result(
+    "tenant_id, key_id, wrapped",
+    lambda rows: [
         TenantWrappedKey(tenant_id, WrappedKey(key_id, bytes(wrapped)))
         for tenant_id, key_id, wrapped in rows
-    ]
+    ],
+)

@@ -1,13 +1,11 @@
 """Calls on events: applications emit them, users read them, schedulers dispatch them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows, make_reader
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import many, one, read_document, value
 from jobforge.errors import Json
 from jobforge.types.events import (
     DeliveryOutcome,
@@ -20,12 +18,8 @@ from jobforge.types.events import (
     PendingEvent,
     PendingEvents,
 )
-from jobforge.types.jsonb import encode
 
 EVERY_EVENT = EventFilter()
-
-_read_event_delivery = make_reader(EventDelivery)
-_read_trigger = make_reader(EventTrigger)
 
 
 def emit_event(
@@ -41,23 +35,20 @@ def emit_event(
     options = {"key": key, "correlation_id": correlation_id, "traceparent": traceparent}
     given = {option: value for option, value in options.items() if value is not None}
     return Call(
-        "select jobforge.emit_event(%s, %s::jsonb, %s::jsonb, %s)",
-        (name, encode({} if data is None else data, "data"), encode(given, "options"), tenant_id),
-        rows.value,
+        "emit_event",
+        {
+            "name": name,
+            "data": JsonArgument.from_value({} if data is None else data, "data"),
+            "options": JsonArgument.from_value(given, "options"),
+            "tenant_id": tenant_id,
+        },
+        value(UUID, "id"),
     )
 
 
 def get_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[Event]:
     """Return an event and the outcome of each trigger. Raises NotFound."""
-    return Call(
-        """
-        select id, name, correlation_id, key, traceparent, created_by, created_at, is_pending,
-               data, deliveries
-          from jobforge.get_event(%s, %s)
-        """,
-        (event_id, tenant_id),
-        _event,
-    )
+    return Call("get_event", {"id": event_id, "tenant_id": tenant_id}, one(Event))
 
 
 def list_events(
@@ -69,13 +60,14 @@ def list_events(
 ) -> Call[list[EventListing]]:
     """List events, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, name, correlation_id, key, traceparent, created_by, created_at, is_pending,
-               outcomes
-          from jobforge.list_events(%s::jsonb, %s::integer, %s, %s)
-        """,
-        (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        _event_listings,
+        "list_events",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+        },
+        many(EventListing),
     )
 
 
@@ -89,23 +81,28 @@ def list_event_deliveries(
 ) -> Call[list[EventDelivery]]:
     """List a trigger's deliveries, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, event_id, trigger_id, label, outcome, reason, job_id, replay, at
-          from jobforge.list_event_deliveries(%s, %s::integer, %s, %s, %s)
-        """,
-        (trigger_id, limit, before, tenant_id, outcome),
-        _event_deliveries,
+        "list_event_deliveries",
+        {
+            "trigger_id": trigger_id,
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+            "outcome": outcome,
+        },
+        many(EventDelivery),
     )
 
 
 def replay_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[int]:
     """Deliver an event again; return the replay number of the new deliveries."""
-    return Call("select jobforge.replay_event(%s, %s)", (event_id, tenant_id), rows.value)
+    return Call("replay_event", {"id": event_id, "tenant_id": tenant_id}, value(int, "replay"))
 
 
 def pending_events(*, limit: int = 500, after: UUID | None = None) -> Call[PendingEvents]:
     """Return undispatched events after a position; other schedulers skip them for 5 seconds."""
-    return Call("select jobforge.pending_events(%s::integer, %s)", (limit, after), _pending_events)
+    return Call(
+        "pending_events", {"limit": limit, "after": after}, value(dict).map(_pending_events)
+    )
 
 
 def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
@@ -115,28 +112,14 @@ def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
         for entry in dispatched
     ]
     return Call(
-        "select jobforge.record_deliveries(%s::jsonb)",
-        (encode(document, "deliveries"),),
-        rows.value,
+        "record_deliveries",
+        {"deliveries": JsonArgument.from_value(document, "deliveries")},
+        value(dict),
     )
 
 
-def _event(rows: Rows) -> Event:
-    found = Event(*rows[0])
-    return replace(found, deliveries=[_read_event_delivery(each) for each in rows[0][-1]])
-
-
-def _event_listings(rows: Rows) -> list[EventListing]:
-    return [EventListing(*row) for row in rows]
-
-
-def _event_deliveries(rows: Rows) -> list[EventDelivery]:
-    return [replace(EventDelivery(*row), outcome=DeliveryOutcome(row[4])) for row in rows]
-
-
-def _pending_events(rows: Rows) -> PendingEvents:
-    document = rows[0][0]
-    triggers = map(_read_trigger, document["triggers"])
+def _pending_events(document: dict[str, Json]) -> PendingEvents:
+    triggers = [read_document(EventTrigger, each) for each in document["triggers"]]
     return PendingEvents(
         [_pending_event(event) for event in document["events"]],
         {trigger.id: trigger for trigger in triggers},

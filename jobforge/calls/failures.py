@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import NOTHING, many
 from jobforge.errors import Json
 from jobforge.types.failures import FailureFilter, FailureGroup
-from jobforge.types.jsonb import encode
 
 EVERY_FAILURE = FailureFilter()
 
@@ -22,13 +20,14 @@ def list_failures(
 ) -> Call[list[FailureGroup]]:
     """List groups, newest job first; `before` is the last group's sample_job_id."""
     return Call(
-        """
-        select fingerprint, definition, jobs, first_seen, last_seen, sample_job_id, error, note,
-               snoozed_until, resolved_in, versions, hourly, build, has_recurred
-          from jobforge.list_failures(%s::jsonb, %s::integer, %s, %s)
-        """,
-        (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        _failures,
+        "list_failures",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+        },
+        many(FailureGroup),
     )
 
 
@@ -37,11 +36,11 @@ def annotate_failure(
 ) -> Call[None]:
     """Set note, snoozed_until or resolved_in of a failure group; None removes a value."""
     return Call(
-        "select jobforge.annotate_failure(%s, %s::jsonb, %s)",
-        (fingerprint, encode(dict(changes), "changes"), tenant_id),
-        rows.nothing,
+        "annotate_failure",
+        {
+            "fingerprint": fingerprint,
+            "changes": JsonArgument.from_value(dict(changes), "changes"),
+            "tenant_id": tenant_id,
+        },
+        NOTHING,
     )
-
-
-def _failures(rows: Rows) -> list[FailureGroup]:
-    return [FailureGroup(*row) for row in rows]

@@ -6,10 +6,19 @@ from functools import partial
 from itertools import repeat
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.json_arguments import encode_alike, encode_jobs
-from jobforge.calls.rows import STATUSES, Rows, make_reader
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.json_arguments import encode_jobs, refuse_faulty
+from jobforge.calls.results import (
+    ENQUEUED_JOBS,
+    STATUSES,
+    Result,
+    Rows,
+    enqueued_from_json,
+    json_columns,
+    many,
+    read_document,
+    value,
+)
 from jobforge.errors import Invalid, Json
 from jobforge.types.job_history import (
     Attempt,
@@ -36,20 +45,19 @@ from jobforge.types.jsonb import encode
 
 EVERY_JOB = JobFilter()
 
-_read_job = make_reader(Job)
-_read_attempt = make_reader(Attempt)
-_read_event = make_reader(JobEvent)
-_read_relative = make_reader(Relative)
-_read_membership = make_reader(Membership)
-
 
 def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enqueued]:
     """Enqueue a job."""
-    payload = encode(job.payload or {}, "payload")
     return Call(
-        "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
-        (job.definition, payload, encode(job.options(), "options"), tenant_id),
-        _enqueued_job,
+        "enqueue_job",
+        {
+            "definition": job.definition,
+            "payload": JsonArgument.from_value(job.payload or {}, "payload"),
+            "options": JsonArgument.from_value(job.options(), "options"),
+            "tenant_id": tenant_id,
+        },
+        _ENQUEUED_JOB,
+        statement="select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
         is_frequent=True,
     )
 
@@ -58,21 +66,33 @@ def enqueue_jobs(
     jobs: Sequence[JobRequest], *, tenant_id: UUID | None = None
 ) -> Call[list[Enqueued]]:
     """Enqueue all jobs or none. Results are in the order of the jobs."""
-    return Call(
-        "select index, job_id, status from jobforge.enqueue_jobs(%s::jsonb, %s)",
-        (encode_jobs(jobs), tenant_id),
-        rows.enqueued_jobs,
-    )
+    return Call("enqueue_jobs", {"jobs": encode_jobs(jobs), "tenant_id": tenant_id}, ENQUEUED_JOBS)
 
 
 def enqueue_payloads(
     jobs: UniformJobs, *, tenant_id: UUID | None = None
 ) -> Call[Iterable[Enqueued]]:
-    """Enqueue jobs that differ only in their payloads, all or none."""
+    """Enqueue jobs that differ only in their payloads, all or none.
+
+    Invalid has the field and the index of the job.
+    """
+    try:
+        payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
+        options = encode(jobs.template.options(), "options")
+    except Invalid:
+        for index, job in enumerate(jobs):
+            refuse_faulty(index, job)
+        raise
     return Call(
-        "select jobforge.enqueue_payloads(%s, %s::jsonb, %s::jsonb, %s)",
-        (*encode_alike(jobs), tenant_id),
-        partial(_created_jobs, len(jobs.payloads)),
+        "enqueue_payloads",
+        {
+            "definition": jobs.template.definition,
+            "payloads": payloads,
+            "options": options,
+            "tenant_id": tenant_id,
+        },
+        Result("", partial(_created_jobs, len(jobs.payloads))),
+        statement="select jobforge.enqueue_payloads(%s, %s::jsonb, %s::jsonb, %s)",
         is_frequent=True,
     )
 
@@ -81,7 +101,11 @@ def cancel_job(
     job_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[State]:
     """Return `canceled`, or `canceling` if the job's worker must stop it first."""
-    return Call("select jobforge.cancel_job(%s, %s, %s)", (job_id, reason, tenant_id), _state)
+    return Call(
+        "cancel_job",
+        {"job_id": job_id, "reason": reason, "tenant_id": tenant_id},
+        value(State, "state"),
+    )
 
 
 def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]:
@@ -89,7 +113,7 @@ def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]
 
     Raises Conflict for a job that has not finished. Over HTTP, the server deletes the folders.
     """
-    return Call("select jobforge.erase_job(%s, %s)", (job_id, tenant_id), rows.value)
+    return Call("erase_job", {"job_id": job_id, "tenant_id": tenant_id}, _ERASED_FOLDERS)
 
 
 def cancel_jobs(
@@ -102,9 +126,15 @@ def cancel_jobs(
 ) -> Call[int]:
     """Return the number of jobs canceled; repeat the call until it is 0."""
     return Call(
-        "select jobforge.cancel_jobs(%s::jsonb, %s, %s::integer, %s, %s)",
-        (encode(which.to_json(), "filter"), reason, limit, dry_run, tenant_id),
-        rows.value,
+        "cancel_jobs",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "reason": reason,
+            "limit": limit,
+            "dry_run": dry_run,
+            "tenant_id": tenant_id,
+        },
+        value(int),
     )
 
 
@@ -114,7 +144,11 @@ def reschedule_job(
     """Change when a waiting job runs; None means as soon as possible."""
     if run_at is not None and run_at.tzinfo is None:
         raise Invalid("run_at needs a time zone", field="run_at")
-    return Call("select jobforge.reschedule_job(%s, %s, %s)", (job_id, run_at, tenant_id), _state)
+    return Call(
+        "reschedule_job",
+        {"job_id": job_id, "run_at": run_at, "tenant_id": tenant_id},
+        value(State, "state"),
+    )
 
 
 def edit_job(
@@ -122,9 +156,13 @@ def edit_job(
 ) -> Call[State]:
     """Change payload, priority, queue or run_at of a job."""
     return Call(
-        "select jobforge.edit_job(%s, %s::jsonb, %s)",
-        (job_id, encode(dict(changes), "changes"), tenant_id),
-        _state,
+        "edit_job",
+        {
+            "job_id": job_id,
+            "changes": JsonArgument.from_value(dict(changes), "changes"),
+            "tenant_id": tenant_id,
+        },
+        value(State, "state"),
     )
 
 
@@ -137,9 +175,14 @@ def retry_job(
 ) -> Call[UUID]:
     """Return the ID of the job that will run: the dead job itself, or a new one with `payload`."""
     return Call(
-        "select jobforge.retry_job(%s, %s::jsonb, %s::integer, %s)",
-        (job_id, None if payload is None else encode(payload, "payload"), attempts, tenant_id),
-        rows.value,
+        "retry_job",
+        {
+            "job_id": job_id,
+            "payload": None if payload is None else JsonArgument.from_value(payload, "payload"),
+            "attempts": attempts,
+            "tenant_id": tenant_id,
+        },
+        value(UUID, "id"),
     )
 
 
@@ -154,19 +197,22 @@ def retry_jobs(
 ) -> Call[int]:
     """Retry dead jobs; return their number. Repeat the call until it is 0."""
     return Call(
-        "select jobforge.retry_jobs(%s::jsonb, %s::float8, %s::integer, %s::integer, %s, %s)",
-        (encode(which.to_json(), "filter"), rate, attempts, limit, dry_run, tenant_id),
-        rows.value,
+        "retry_jobs",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "rate": rate,
+            "attempts": attempts,
+            "limit": limit,
+            "dry_run": dry_run,
+            "tenant_id": tenant_id,
+        },
+        value(int),
     )
 
 
 def get_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[JobHistory]:
     """Return a job with its attempts, events and relatives. Raises NotFound."""
-    return Call(
-        "select job, attempts, events from jobforge.get_job(%s, %s)",
-        (job_id, tenant_id),
-        _history,
-    )
+    return Call("get_job", {"job_id": job_id, "tenant_id": tenant_id}, _HISTORY)
 
 
 def list_jobs(
@@ -179,14 +225,15 @@ def list_jobs(
 ) -> Call[list[JobListing]]:
     """List jobs, newest or oldest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, state, definition, version, queue, priority, attempt, max_attempts, created_at,
-               run_at, queued_at, started_at, finished_at, worker_id, source, source_ref,
-               correlation_id, idempotency_key, tags, fingerprint, error, retry_of, created_by
-          from jobforge.list_jobs(%s::jsonb, %s::integer, %s, %s, %s)
-        """,
-        (encode(which.to_json(), "filter"), limit, before, tenant_id, order),
-        _listings,
+        "list_jobs",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+            "order": order,
+        },
+        many(JobListing),
     )
 
 
@@ -200,49 +247,31 @@ def list_notes(
 ) -> Call[list[JobEvent]]:
     """List notes, oldest first; `after` is the time of the last note of the previous page."""
     return Call(
-        "select at, kind, actor, data from jobforge.list_notes(%s, %s, %s, %s::integer, %s)",
-        (job_id, after, None if kinds is None else list(kinds), limit, tenant_id),
-        _events,
+        "list_notes",
+        {
+            "job_id": job_id,
+            "after": after,
+            "kinds": None if kinds is None else list(kinds),
+            "limit": limit,
+            "tenant_id": tenant_id,
+        },
+        many(JobEvent),
     )
 
 
 def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call[list[SummaryLine]]:
     """Return the number of jobs per queue and state; of finished jobs, the last `window_s`."""
-    return Call(
-        "select queue, state, jobs, oldest_queued_at from jobforge.summarize(%s::float8, %s)",
-        (window_s, tenant_id),
-        _summary,
-    )
+    return Call("summarize", {"window_s": window_s, "tenant_id": tenant_id}, many(SummaryLine))
 
 
 def list_steps(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[StoredStep]]:
     """List a job's completed steps, oldest first, then what the job waits for."""
-    return Call(
-        """
-        select kind, name, index, state, result, lease, at, until, match, jobs
-          from jobforge.list_steps(%s, %s)
-        """,
-        (job_id, tenant_id),
-        _steps,
-    )
+    return Call("list_steps", {"job_id": job_id, "tenant_id": tenant_id}, many(StoredStep))
 
 
 def explain_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Explanation]]:
     """List why a job does not run, the decisive reason first."""
-    return Call(
-        "select code, message, remedy, detail from jobforge.explain_job(%s, %s)",
-        (job_id, tenant_id),
-        _explanations,
-    )
-
-
-def _state(rows: Rows) -> State:
-    return State(rows[0][0])
-
-
-def _enqueued_job(rows: Rows) -> Enqueued:
-    job_id, status = rows[0]
-    return Enqueued(job_id, STATUSES[status])
+    return Call("explain_job", {"job_id": job_id, "tenant_id": tenant_id}, many(Explanation))
 
 
 def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
@@ -252,34 +281,29 @@ def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
     return map(Enqueued, ids, repeat(EnqueueStatus.CREATED))
 
 
-def _steps(rows: Rows) -> list[StoredStep]:
-    return [StoredStep(*row) for row in rows]
-
-
-def _listings(rows: Rows) -> list[JobListing]:
-    return [JobListing(job_id, State(state), *others) for job_id, state, *others in rows]
-
-
-def _events(rows: Rows) -> list[JobEvent]:
-    return [JobEvent(*row) for row in rows]
-
-
-def _summary(rows: Rows) -> list[SummaryLine]:
-    return [SummaryLine(queue, State(state), *others) for queue, state, *others in rows]
-
-
-def _explanations(rows: Rows) -> list[Explanation]:
-    return [Explanation(*row) for row in rows]
-
-
-def _history(rows: Rows) -> JobHistory:
-    job, attempts, events = rows[0]
+def _history(document: Json) -> JobHistory:
+    job = document["job"]
     workflow = job.get("workflow")
     return JobHistory(
-        _read_job(job),
-        list(map(_read_attempt, attempts)),
-        list(map(_read_event, events)),
-        list(map(_read_relative, job.get("parents", ()))),
-        list(map(_read_relative, job.get("children", ()))),
-        workflow and _read_membership(workflow),
+        read_document(Job, job),
+        [read_document(Attempt, each) for each in document["attempts"]],
+        [read_document(JobEvent, each) for each in document["events"]],
+        [read_document(Relative, each) for each in job.get("parents", ())],
+        [read_document(Relative, each) for each in job.get("children", ())],
+        workflow and read_document(Membership, workflow),
     )
+
+
+_HISTORY = json_columns(_history, "job", "attempts", "events")
+
+_ERASED_FOLDERS: Result[list[str]] = Result(
+    "",
+    lambda rows: rows[0][0],
+    lambda _: [],  # the server has deleted the folders
+)
+
+_ENQUEUED_JOB: Result[Enqueued] = Result(
+    "job_id, status",
+    lambda rows: Enqueued(rows[0][0], STATUSES[rows[0][1]]),
+    enqueued_from_json,
+)

@@ -2,55 +2,47 @@
 
 from collections.abc import Iterable, Sequence
 
+from jobforge.calls.call import JsonArgument
 from jobforge.errors import Invalid, Json
-from jobforge.types.jobs import JobRequest, Note, Outcome, OutcomeReport, Token, UniformJobs
+from jobforge.types.jobs import JobRequest, Note, Outcome, OutcomeReport, Token
 from jobforge.types.jsonb import encode, replace_unencodable
 
 _NO_DETAILS = (None,) * len(OutcomeReport._fields[5:])
 
 
-def encode_jobs(jobs: Sequence[JobRequest]) -> str:
+def encode_jobs(jobs: Sequence[JobRequest]) -> JsonArgument:
     """Encode jobs. Invalid has the field and the index, like the engine's own error."""
     try:
-        return encode([job.to_json() for job in jobs], "jobs")
+        return JsonArgument.from_value([job.to_json() for job in jobs], "jobs")
     except Invalid:
         for index, job in enumerate(jobs):
-            _refuse_faulty(index, job)
+            refuse_faulty(index, job)
         raise
 
 
-def encode_alike(jobs: UniformJobs) -> tuple[str, str, str]:
-    """Encode definition, payloads and options. Invalid has the field and the index of the job."""
+def encode_tokens(tokens: Iterable[Token]) -> JsonArgument:
+    return JsonArgument.from_value([token._asdict() for token in tokens], "jobs")
+
+
+def encode_notes(notes: Sequence[Note]) -> JsonArgument:
     try:
-        payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
-        return jobs.template.definition, payloads, encode(jobs.template.options(), "options")
-    except Invalid:
-        for index, job in enumerate(jobs):
-            _refuse_faulty(index, job)
-        raise
-
-
-def encode_tokens(tokens: Iterable[Token]) -> str:
-    return encode([token._asdict() for token in tokens], "jobs")
-
-
-def encode_notes(notes: Sequence[Note]) -> str:
-    try:
-        return encode([note._asdict() for note in notes], "notes")
+        return JsonArgument.from_value([note._asdict() for note in notes], "notes")
     except Invalid:
         worded = [note._replace(data=_sanitize_value(note.data)) for note in notes]
-        return encode([note._asdict() for note in worded], "notes")
+        return JsonArgument.from_value([note._asdict() for note in worded], "notes")
 
 
-def encode_report(report: OutcomeReport) -> str:
-    return encode(sanitize_report(report).to_json(), "outcome")
+def encode_report(report: OutcomeReport) -> JsonArgument:
+    return JsonArgument.from_value(sanitize_report(report).to_json(), "outcome")
 
 
-def encode_reports(reports: Sequence[OutcomeReport]) -> str:
+def encode_reports(reports: Sequence[OutcomeReport]) -> JsonArgument:
     try:
-        return encode([_report_to_json(report) for report in reports], "outcomes")
+        return JsonArgument.from_value([_report_to_json(report) for report in reports], "outcomes")
     except Invalid:
-        return encode([sanitize_report(report).to_json() for report in reports], "outcomes")
+        return JsonArgument.from_value(
+            [sanitize_report(report).to_json() for report in reports], "outcomes"
+        )
 
 
 def sanitize_report(report: OutcomeReport) -> OutcomeReport:
@@ -99,7 +91,8 @@ def _find_fault(value: Json) -> Invalid | None:
     return None
 
 
-def _refuse_faulty(index: int, job: JobRequest) -> None:
+def refuse_faulty(index: int, job: JobRequest) -> None:
+    """Raise Invalid, with the field and the index, for a field that cannot be encoded."""
     for field, value in job.to_json().items():
         try:
             encode(value, field)

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.results import NOTHING, many, optional, value
 from jobforge.errors import Invalid
 from jobforge.types.api_keys import ApiKey, FoundKey, Role
 
@@ -29,9 +28,17 @@ def create_api_key(
     if expires_at is not None and expires_at.tzinfo is None:
         raise Invalid("expires_at needs a time zone", field="expires_at")
     return Call(
-        "select jobforge.create_api_key(%s, %s, %s, %s, %s::text[], %s, %s)",
-        (name, role, lookup, hash, _list_or_none(scopes), expires_at, tenant_id),
-        rows.value,
+        "create_api_key",
+        {
+            "name": name,
+            "role": role,
+            "lookup": lookup,
+            "hash": hash,
+            "scopes": _list_or_none(scopes),
+            "expires_at": expires_at,
+            "tenant_id": tenant_id,
+        },
+        value(UUID),
     )
 
 
@@ -40,19 +47,13 @@ def list_api_keys(
 ) -> Call[list[ApiKey]]:
     """List keys, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, tenant_id, name, role, lookup, scopes, created_at, created_by, expires_at,
-               revoked_at, last_used_at, rotated_from
-          from jobforge.list_api_keys(%s::integer, %s, %s)
-        """,
-        (limit, before, tenant_id),
-        _api_keys,
+        "list_api_keys", {"limit": limit, "before": before, "tenant_id": tenant_id}, many(ApiKey)
     )
 
 
 def revoke_api_key(key_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
     """Revoke an API key."""
-    return Call("select jobforge.revoke_api_key(%s, %s)", (key_id, tenant_id), rows.nothing)
+    return Call("revoke_api_key", {"id": key_id, "tenant_id": tenant_id}, NOTHING)
 
 
 def rotate_api_key(
@@ -66,49 +67,35 @@ def rotate_api_key(
 ) -> Call[UUID]:
     """Return the new key's ID. The old key expires after the overlap, the new one by `ends_by`."""
     return Call(
-        "select jobforge.rotate_api_key(%s, %s, %s, %s::float8, %s, %s)",
-        (key_id, lookup, hash, overlap_s, ends_by, tenant_id),
-        rows.value,
+        "rotate_api_key",
+        {
+            "id": key_id,
+            "lookup": lookup,
+            "hash": hash,
+            "overlap_s": overlap_s,
+            "ends_by": ends_by,
+            "tenant_id": tenant_id,
+        },
+        value(UUID),
     )
 
 
 def find_api_key(lookup: str) -> Call[FoundKey | None]:
-    return Call(
-        """
-        select id, tenant_id, role, scopes, hash, expires_at, revoked_at, last_used_at, is_live
-          from jobforge.find_api_key(%s)
-        """,
-        (lookup,),
-        _found_key,
-    )
+    return Call("find_api_key", {"lookup": lookup}, optional(FoundKey))
 
 
 def touch_api_key(key_id: UUID) -> Call[None]:
-    return Call("select jobforge.touch_api_key(%s)", (key_id,), rows.nothing)
+    return Call("touch_api_key", {"id": key_id}, NOTHING)
 
 
 def end_session(session_id: bytes, expires_at: datetime) -> Call[None]:
     """Sign out: the server rejects the session cookie with this ID from now on."""
-    return Call("select jobforge.end_session(%s, %s)", (session_id, expires_at), rows.nothing)
+    return Call("end_session", {"id": session_id, "expires_at": expires_at}, NOTHING)
 
 
 def is_session_ended(session_id: bytes) -> Call[bool]:
-    return Call("select jobforge.is_session_ended(%s)", (session_id,), rows.value)
+    return Call("is_session_ended", {"id": session_id}, value(bool))
 
 
 def _list_or_none(scopes: Sequence[str] | None) -> list[str] | None:
     return None if scopes is None else list(scopes)
-
-
-def _api_keys(rows: Rows) -> list[ApiKey]:
-    return [
-        ApiKey(key_id, tenant_id, name, Role(role), *others)
-        for key_id, tenant_id, name, role, *others in rows
-    ]
-
-
-def _found_key(rows: Rows) -> FoundKey | None:
-    if not rows:
-        return None
-    key_id, tenant_id, role, *others = rows[0]
-    return FoundKey(key_id, tenant_id, Role(role), *others)

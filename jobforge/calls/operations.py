@@ -2,11 +2,9 @@
 
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import many, one, optional, value
 from jobforge.types.jobs import JobFilter
-from jobforge.types.jsonb import encode
 from jobforge.types.operations import (
     Operation,
     OperationKind,
@@ -23,9 +21,13 @@ def count_jobs(
 ) -> Call[int]:
     """Return how many jobs an operation would affect now; the count stops at 100,000."""
     return Call(
-        "select jobforge.count_jobs(%s, %s::jsonb, %s)",
-        (kind, encode(which.to_json(), "filter"), tenant_id),
-        rows.value,
+        "count_jobs",
+        {
+            "kind": kind,
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "tenant_id": tenant_id,
+        },
+        value(int, "jobs"),
     )
 
 
@@ -38,28 +40,20 @@ def start_operation(
 ) -> Call[UUID]:
     """Start an operation and return its ID; advance_operations does the work."""
     return Call(
-        "select jobforge.start_operation(%s, %s::jsonb, %s::jsonb, %s)",
-        (
-            kind,
-            encode(which.to_json(), "filter"),
-            encode(options.to_json(), "options"),
-            tenant_id,
-        ),
-        rows.value,
+        "start_operation",
+        {
+            "kind": kind,
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "options": JsonArgument.from_value(options.to_json(), "options"),
+            "tenant_id": tenant_id,
+        },
+        value(UUID, "id"),
     )
 
 
 def get_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Call[Operation]:
     """Return an operation and its progress. Raises NotFound."""
-    return Call(
-        """
-        select id, kind, state, filter, options, matched, done, skipped, reason, created_by,
-               created_at, started_at, finished_at
-          from jobforge.get_operation(%s, %s)
-        """,
-        (operation_id, tenant_id),
-        _operation,
-    )
+    return Call("get_operation", {"id": operation_id, "tenant_id": tenant_id}, one(Operation))
 
 
 def list_operations(
@@ -67,54 +61,21 @@ def list_operations(
 ) -> Call[list[Operation]]:
     """List operations, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, kind, state, filter, options, matched, done, skipped, reason, created_by,
-               created_at, started_at, finished_at
-          from jobforge.list_operations(%s::integer, %s, %s)
-        """,
-        (limit, before, tenant_id),
-        _operations,
+        "list_operations",
+        {"limit": limit, "before": before, "tenant_id": tenant_id},
+        many(Operation),
     )
 
 
 def cancel_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Call[OperationState]:
     """Cancel an operation; completed steps are kept. Raises Conflict if it has finished."""
     return Call(
-        "select jobforge.cancel_operation(%s, %s)",
-        (operation_id, tenant_id),
-        _operation_state,
+        "cancel_operation",
+        {"id": operation_id, "tenant_id": tenant_id},
+        value(OperationState, "state"),
     )
 
 
 def advance_operations(*, limit: int = 1000) -> Call[OperationStep | None]:
     """Run one step, of up to `limit` jobs, of an operation that is due; None if none is due."""
-    return Call(
-        """
-        select tenant_id, operation_id, state, jobs
-          from jobforge.advance_operations(%s::integer)
-        """,
-        (limit,),
-        _operation_step,
-    )
-
-
-def _operations(rows: Rows) -> list[Operation]:
-    return [
-        Operation(operation_id, OperationKind(kind), OperationState(state), *others)
-        for operation_id, kind, state, *others in rows
-    ]
-
-
-def _operation(rows: Rows) -> Operation:
-    return _operations(rows)[0]
-
-
-def _operation_state(rows: Rows) -> OperationState:
-    return OperationState(rows[0][0])
-
-
-def _operation_step(rows: Rows) -> OperationStep | None:
-    if not rows:
-        return None
-    tenant_id, operation_id, state, jobs = rows[0]
-    return OperationStep(tenant_id, operation_id, OperationState(state), jobs)
+    return Call("advance_operations", {"limit": limit}, optional(OperationStep))

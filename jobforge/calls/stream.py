@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.results import NOTHING, Result, Rows, many
 from jobforge.types.live_stream import Happening, QueueCount, StreamPage
 
 
@@ -14,30 +13,17 @@ def read_stream(
 ) -> Call[StreamPage]:
     """Read at most `limit` rows. Without `after`, return only the stream's current position."""
     return Call(
-        """
-        select place, tenant_id, kind, name, job_id, definition, queue, state, attempt, at, actor,
-               data
-          from jobforge.read_stream(%s, %s::integer, %s)
-        """,
-        (after, limit, tenant_id),
-        _stream_page,
+        "read_stream", {"after": after, "limit": limit, "tenant_id": tenant_id}, _STREAM_PAGE
     )
 
 
 def count_states(tenants: Sequence[UUID]) -> Call[list[QueueCount]]:
-    return Call(
-        """
-        select tenant_id, queue, state, jobs, oldest_queued_at, is_exact
-          from jobforge.count_states(%s::uuid[])
-        """,
-        (list(tenants),),
-        _queue_counts,
-    )
+    return Call("count_states", {"tenants": list(tenants)}, many(QueueCount))
 
 
 def find_worker(worker_id: UUID, owner: str) -> Call[None]:
     """Raise NotFound unless `owner` registered the worker for the call's tenant."""
-    return Call("select jobforge.find_worker(%s, %s)", (worker_id, owner), rows.nothing)
+    return Call("find_worker", {"worker_id": worker_id, "owner": owner}, NOTHING)
 
 
 def _stream_page(rows: Rows) -> StreamPage:
@@ -46,5 +32,7 @@ def _stream_page(rows: Rows) -> StreamPage:
     return StreamPage(list(map(Happening._make, happened)), position, found["is_complete"])
 
 
-def _queue_counts(rows: Rows) -> list[QueueCount]:
-    return list(map(QueueCount._make, rows))
+_STREAM_PAGE = Result(
+    "place, tenant_id, kind, name, job_id, definition, queue, state, attempt, at, actor, data",
+    _stream_page,
+)

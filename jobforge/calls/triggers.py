@@ -4,18 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Row, Rows
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import NOTHING, many, one, value
 from jobforge.errors import Json
-from jobforge.types.jsonb import encode
 from jobforge.types.triggers import (
-    CatchUp,
     DueSchedules,
     Firing,
-    FiringKind,
-    FiringOutcome,
-    Overlap,
     Plan,
     Trigger,
     TriggerFilter,
@@ -34,9 +28,13 @@ def create_trigger(
 ) -> Call[UUID]:
     """Create a trigger and return its ID. The caller validates cron, templates and filter."""
     return Call(
-        "select jobforge.create_trigger(%s, %s::jsonb, %s)",
-        (type, encode(dict(settings), "settings"), tenant_id),
-        rows.value,
+        "create_trigger",
+        {
+            "type": type,
+            "settings": JsonArgument.from_value(dict(settings), "settings"),
+            "tenant_id": tenant_id,
+        },
+        value(UUID, "id"),
     )
 
 
@@ -45,30 +43,24 @@ def edit_trigger(
 ) -> Call[None]:
     """Change settings of a trigger; omitted settings are unchanged."""
     return Call(
-        "select jobforge.edit_trigger(%s, %s::jsonb, %s)",
-        (trigger_id, encode(dict(changes), "changes"), tenant_id),
-        rows.nothing,
+        "edit_trigger",
+        {
+            "id": trigger_id,
+            "changes": JsonArgument.from_value(dict(changes), "changes"),
+            "tenant_id": tenant_id,
+        },
+        NOTHING,
     )
 
 
 def delete_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
     """Delete a trigger. Its jobs remain."""
-    return Call("select jobforge.delete_trigger(%s, %s)", (trigger_id, tenant_id), rows.nothing)
+    return Call("delete_trigger", {"id": trigger_id, "tenant_id": tenant_id}, NOTHING)
 
 
 def get_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[Trigger]:
     """Return a trigger. Raises NotFound."""
-    return Call(
-        """
-        select id, type, label, definition, version, queue, priority, payload, enabled, fault,
-               declared, cron, timezone, zone, catch_up, catch_up_limit, overlap, jitter_s,
-               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, deduplicated,
-               last_fired_at, next_run_at, created_at, updated_at, created_by
-          from jobforge.get_trigger(%s, %s)
-        """,
-        (trigger_id, tenant_id),
-        _trigger,
-    )
+    return Call("get_trigger", {"id": trigger_id, "tenant_id": tenant_id}, one(Trigger))
 
 
 def list_triggers(
@@ -80,15 +72,14 @@ def list_triggers(
 ) -> Call[list[Trigger]]:
     """List triggers, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, type, label, definition, version, queue, priority, payload, enabled, fault,
-               declared, cron, timezone, zone, catch_up, catch_up_limit, overlap, jitter_s,
-               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, deduplicated,
-               last_fired_at, next_run_at, created_at, updated_at, created_by
-          from jobforge.list_triggers(%s::jsonb, %s::integer, %s, %s)
-        """,
-        (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        _triggers,
+        "list_triggers",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+        },
+        many(Trigger),
     )
 
 
@@ -101,18 +92,17 @@ def list_firings(
 ) -> Call[list[Firing]]:
     """List firings, latest first; `before` is the last fire_at of the previous page."""
     return Call(
-        """
-        select fire_at, at, kind, outcome, reason, job_id, created_by
-          from jobforge.list_firings(%s, %s::integer, %s, %s)
-        """,
-        (trigger_id, limit, before, tenant_id),
-        _firings,
+        "list_firings",
+        {"trigger_id": trigger_id, "limit": limit, "before": before, "tenant_id": tenant_id},
+        many(Firing),
     )
 
 
 def run_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[datetime]:
     """Request a firing now; return the fire_at that identifies it."""
-    return Call("select jobforge.run_trigger(%s, %s)", (trigger_id, tenant_id), rows.value)
+    return Call(
+        "run_trigger", {"id": trigger_id, "tenant_id": tenant_id}, value(datetime, "fire_at")
+    )
 
 
 def backfill_trigger(
@@ -120,27 +110,27 @@ def backfill_trigger(
 ) -> Call[int]:
     """Request firings at past times; return their number. Times with a firing are skipped."""
     return Call(
-        "select jobforge.backfill_trigger(%s, %s::timestamptz[], %s)",
-        (trigger_id, list(times), tenant_id),
-        rows.value,
+        "backfill_trigger",
+        {"id": trigger_id, "times": list(times), "tenant_id": tenant_id},
+        value(int, "firings"),
     )
 
 
 def due_schedules(*, limit: int = 1000, without: Sequence[UUID] = ()) -> Call[DueSchedules]:
     """A call returns a limited size: call again for the rest. `without` excludes schedules."""
     return Call(
-        "select jobforge.due_schedules(%s::integer, %s::uuid[])",
-        (limit, list(without)),
-        _due_schedules,
+        "due_schedules",
+        {"limit": limit, "without": list(without)},
+        value(dict).map(read_due_schedules),
     )
 
 
 def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
     """Return the number of firings recorded; None while another scheduler records some."""
     return Call(
-        "select jobforge.record_firings(%s::jsonb)",
-        (encode([plan.to_json() for plan in plans], "plans"),),
-        rows.value,
+        "record_firings",
+        {"plans": JsonArgument.from_value([plan.to_json() for plan in plans], "plans")},
+        value(int),
     )
 
 
@@ -149,33 +139,10 @@ def declare_triggers(
 ) -> Call[None]:
     """Declare schedules by name, tenant and settings; delete undeclared ones of `definitions`."""
     return Call(
-        "select jobforge.declare_triggers(%s::jsonb, %s::text[])",
-        (encode([dict(each) for each in declared], "declared"), list(definitions)),
-        rows.nothing,
+        "declare_triggers",
+        {
+            "declared": JsonArgument.from_value([dict(each) for each in declared], "declared"),
+            "definitions": list(definitions),
+        },
+        NOTHING,
     )
-
-
-def _triggers(rows: Rows) -> list[Trigger]:
-    return list(map(_read_trigger, rows))
-
-
-def _trigger(rows: Rows) -> Trigger:
-    return _read_trigger(rows[0])
-
-
-def _firings(rows: Rows) -> list[Firing]:
-    return [
-        Firing(fire_at, at, FiringKind(kind), FiringOutcome(outcome), *others)
-        for fire_at, at, kind, outcome, *others in rows
-    ]
-
-
-def _due_schedules(rows: Rows) -> DueSchedules:
-    return read_due_schedules(rows[0][0])
-
-
-def _read_trigger(row: Row) -> Trigger:
-    trigger_id, kind, *others = row
-    catch_up, overlap = others[12], others[14]
-    others[12], others[14] = CatchUp(catch_up), Overlap(overlap)
-    return Trigger(trigger_id, TriggerType(kind), *others)

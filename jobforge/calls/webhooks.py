@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.results import NOTHING, many, one, optional, value
 from jobforge.errors import Json
-from jobforge.types.jsonb import encode
-from jobforge.types.webhooks import Delivery, DeliveryState, OpenDelivery, Webhook, WebhookEvent
+from jobforge.types.webhooks import Delivery, DeliveryState, OpenDelivery, Webhook
 
 
 def create_webhook(
@@ -23,9 +21,14 @@ def create_webhook(
     Settings: url, events, definitions, description, enabled.
     """
     return Call(
-        "select jobforge.create_webhook(%s, %s::jsonb, %s, %s)",
-        (webhook_id, encode(dict(settings), "settings"), secret, tenant_id),
-        rows.value,
+        "create_webhook",
+        {
+            "id": webhook_id,
+            "settings": JsonArgument.from_value(dict(settings), "settings"),
+            "secret": secret,
+            "tenant_id": tenant_id,
+        },
+        value(UUID, "id"),
     )
 
 
@@ -40,28 +43,25 @@ def edit_webhook(
     sealed secret; over HTTP the secret is a string among the changes.
     """
     return Call(
-        "select jobforge.edit_webhook(%s, %s::jsonb, %s, %s)",
-        (webhook_id, encode(dict(changes), "changes"), secret, tenant_id),
-        rows.nothing,
+        "edit_webhook",
+        {
+            "id": webhook_id,
+            "changes": JsonArgument.from_value(dict(changes), "changes"),
+            "secret": secret,
+            "tenant_id": tenant_id,
+        },
+        NOTHING,
     )
 
 
 def delete_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
     """Delete a webhook endpoint and its pending deliveries."""
-    return Call("select jobforge.delete_webhook(%s, %s)", (webhook_id, tenant_id), rows.nothing)
+    return Call("delete_webhook", {"id": webhook_id, "tenant_id": tenant_id}, NOTHING)
 
 
 def get_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[Webhook]:
     """Return a webhook endpoint. Raises NotFound."""
-    return Call(
-        """
-        select id, url, description, events, definitions, enabled, disabled_at, disabled_reason,
-               failing_since, previous_secret_until, created_by, created_at, updated_at
-          from jobforge.get_webhook(%s, %s)
-        """,
-        (webhook_id, tenant_id),
-        _webhook,
-    )
+    return Call("get_webhook", {"id": webhook_id, "tenant_id": tenant_id}, one(Webhook))
 
 
 def list_webhooks(
@@ -69,13 +69,7 @@ def list_webhooks(
 ) -> Call[list[Webhook]]:
     """List endpoints, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, url, description, events, definitions, enabled, disabled_at, disabled_reason,
-               failing_since, previous_secret_until, created_by, created_at, updated_at
-          from jobforge.list_webhooks(%s::integer, %s, %s)
-        """,
-        (limit, before, tenant_id),
-        _webhooks,
+        "list_webhooks", {"limit": limit, "before": before, "tenant_id": tenant_id}, many(Webhook)
     )
 
 
@@ -84,9 +78,9 @@ def rotate_webhook(
 ) -> Call[None]:
     """Set a new sealed secret; messages carry both signatures until the overlap ends."""
     return Call(
-        "select jobforge.rotate_webhook(%s, %s, %s::float8, %s)",
-        (webhook_id, secret, overlap_s, tenant_id),
-        rows.nothing,
+        "rotate_webhook",
+        {"id": webhook_id, "secret": secret, "overlap_s": overlap_s, "tenant_id": tenant_id},
+        NOTHING,
     )
 
 
@@ -96,7 +90,9 @@ def test_webhook(
     tenant_id: UUID | None = None,  # noqa: PT028 - not a test
 ) -> Call[UUID]:
     """Send a test message; return the ID of its delivery."""
-    return Call("select jobforge.test_webhook(%s, %s)", (webhook_id, tenant_id), rows.value)
+    return Call(
+        "test_webhook", {"id": webhook_id, "tenant_id": tenant_id}, value(UUID, "delivery_id")
+    )
 
 
 def list_deliveries(
@@ -109,20 +105,24 @@ def list_deliveries(
 ) -> Call[list[Delivery]]:
     """List deliveries, newest first; `before` is the last ID of the previous page."""
     return Call(
-        """
-        select id, event, state, subject_id, job_id, attempts, status, error, response,
-               created_at, attempted_at, delivered_at, next_attempt_at
-          from jobforge.list_deliveries(%s, %s, %s::integer, %s, %s)
-        """,
-        (webhook_id, state, limit, before, tenant_id),
-        _deliveries,
+        "list_deliveries",
+        {
+            "id": webhook_id,
+            "state": state,
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+        },
+        many(Delivery),
     )
 
 
 def redeliver(webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None) -> Call[UUID]:
     """Send a delivery again; return the ID of the job that sends it."""
     return Call(
-        "select jobforge.redeliver(%s, %s, %s)", (webhook_id, delivery_id, tenant_id), rows.value
+        "redeliver",
+        {"id": webhook_id, "delivery_id": delivery_id, "tenant_id": tenant_id},
+        value(UUID, "job_id"),
     )
 
 
@@ -131,12 +131,9 @@ def open_delivery(
 ) -> Call[OpenDelivery | None]:
     """Return what a worker sends; None if the endpoint or the message no longer exists."""
     return Call(
-        """
-        select url, event, message, secrets, disabled_reason, delivered_at
-          from jobforge.open_delivery(%s, %s, %s)
-        """,
-        (webhook_id, delivery_id, tenant_id),
-        _open_delivery,
+        "open_delivery",
+        {"id": webhook_id, "delivery_id": delivery_id, "tenant_id": tenant_id},
+        optional(OpenDelivery),
     )
 
 
@@ -149,29 +146,12 @@ def record_delivery(
 ) -> Call[bool]:
     """Record an attempt, for workers; return whether the endpoint is still enabled."""
     return Call(
-        "select jobforge.record_delivery(%s, %s, %s::jsonb, %s)",
-        (webhook_id, delivery_id, encode(dict(attempt), "attempt"), tenant_id),
-        rows.value,
+        "record_delivery",
+        {
+            "id": webhook_id,
+            "delivery_id": delivery_id,
+            "attempt": JsonArgument.from_value(dict(attempt), "attempt"),
+            "tenant_id": tenant_id,
+        },
+        value(bool),
     )
-
-
-def _webhooks(rows: Rows) -> list[Webhook]:
-    return [
-        Webhook(webhook_id, url, description, list(map(WebhookEvent, events)), *others)
-        for webhook_id, url, description, events, *others in rows
-    ]
-
-
-def _webhook(rows: Rows) -> Webhook:
-    return _webhooks(rows)[0]
-
-
-def _deliveries(rows: Rows) -> list[Delivery]:
-    return [
-        Delivery(delivery_id, event, DeliveryState(state), *others)
-        for delivery_id, event, state, *others in rows
-    ]
-
-
-def _open_delivery(rows: Rows) -> OpenDelivery | None:
-    return OpenDelivery(*rows[0]) if rows else None

@@ -1,20 +1,22 @@
 """Calls of workers, across tenants: claim, heartbeat, complete."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import LiteralString, TypeVar
 from uuid import UUID
 
-from jobforge.calls import rows
+import orjson
+
 from jobforge.calls.binary_arrays import pack_documents, pack_tokens
-from jobforge.calls.call import Call
+from jobforge.calls.call import Call, JsonArgument
 from jobforge.calls.json_arguments import (
     encode_notes,
     encode_report,
     encode_reports,
     encode_tokens,
 )
-from jobforge.calls.rows import Rows
+from jobforge.calls.results import ENQUEUED_JOBS, NOTHING, Result, Rows, many, tuples, value
 from jobforge.errors import JobForgeError, Json
 from jobforge.types.jobs import (
     Beat,
@@ -28,13 +30,12 @@ from jobforge.types.jobs import (
     Reaped,
     SaveStatus,
     Settled,
-    SettleStatus,
     State,
     Step,
     Token,
     WorkerCommand,
+    encode_timestamp,
 )
-from jobforge.types.jsonb import encode
 
 LEASE_S = 30.0
 
@@ -52,13 +53,11 @@ _CLAIM = """
 _ARGUMENTS = "(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8, %s::boolean)"
 _CLAIM_JOBS: LiteralString = _CLAIM + "claim_jobs" + _ARGUMENTS
 _CLAIM_READABLE: LiteralString = _CLAIM + "claim_readable_jobs" + _ARGUMENTS
+_SUCCEED_JOBS = """
+    select job_id, lease
+      from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])"""
 
 T = TypeVar("T")
-
-# Dict lookups, because calling an enum doubles the time to decode a row, and rows number in the
-# thousands.
-_STATES = {state.value: state for state in State}
-_SETTLE_STATUSES = {status.value: status for status in SettleStatus}
 
 
 def register_worker(
@@ -73,14 +72,23 @@ def register_worker(
     isolation: str | None = None,
 ) -> Call[None]:
     return Call(
-        "select jobforge.register_worker(%s, %s, %s::integer, %s, %s, %s::integer, %s, %s)",
-        (worker_id, list(queues), slots, _list_or_none(definitions), host, pid, build, isolation),
-        rows.nothing,
+        "register_worker",
+        {
+            "worker_id": worker_id,
+            "queues": list(queues),
+            "slots": slots,
+            "definitions": _list_or_none(definitions),
+            "host": host,
+            "pid": pid,
+            "build": build,
+            "isolation": isolation,
+        },
+        NOTHING,
     )
 
 
 def unregister_worker(worker_id: UUID) -> Call[None]:
-    return Call("select jobforge.unregister_worker(%s)", (worker_id,), rows.nothing)
+    return Call("unregister_worker", {"worker_id": worker_id}, NOTHING)
 
 
 def put_definition(
@@ -88,9 +96,13 @@ def put_definition(
 ) -> Call[None]:
     """Create or update a version of a definition."""
     return Call(
-        "select jobforge.put_definition(%s, %s::integer, %s::jsonb)",
-        (key, version, encode(dict(settings or {}), "settings")),
-        rows.nothing,
+        "put_definition",
+        {
+            "key": key,
+            "version": version,
+            "settings": JsonArgument.from_value(dict(settings or {}), "settings"),
+        },
+        NOTHING,
     )
 
 
@@ -107,19 +119,28 @@ def claim_jobs(
     definitions that it passed to register_worker; raises NotFound if it is not registered.
     """
     return Call(
-        _CLAIM_JOBS,
-        (
-            *(worker_id, worker_id, list(limits), list(limits.values())),
-            *(_list_or_none(definitions), _list_or_none(tenants), lease_s, registered),
-        ),
-        _claimed_jobs,
+        "claim_jobs",
+        {
+            "loader": worker_id,  # the first parameter of the statement, for load_steps
+            "worker_id": worker_id,
+            "queues": list(limits),
+            "limits": list(limits.values()),
+            "definitions": _list_or_none(definitions),
+            "tenants": _list_or_none(tenants),
+            "lease_s": lease_s,
+            "registered": registered,
+        },
+        _CLAIMED_JOBS,
+        statement=_CLAIM_JOBS,
         is_frequent=True,
     )
 
 
 def claim_readable_jobs(claim: Call[list[ClaimedJob]]) -> Call[list[ClaimedJob]]:
     """Return the same claim, except that it fails jobs with unreadable payloads as dead."""
-    return claim._replace(sql=_CLAIM_READABLE, is_frequent=False)
+    return claim._replace(
+        function="claim_readable_jobs", statement=_CLAIM_READABLE, is_frequent=False
+    )
 
 
 def is_unreadable(error: JobForgeError) -> bool:
@@ -130,9 +151,15 @@ def is_unreadable(error: JobForgeError) -> bool:
 def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) -> Call[BeatStatus]:
     """Extend a lease. `held`: not extended, call again soon. Raises LeaseLost if it is lost."""
     return Call(
-        "select jobforge.heartbeat_job(%s, %s, %s, %s::bigint, %s::float8)",
-        (token.tenant_id, token.job_id, worker_id, token.lease, lease_s),
-        _beat,
+        "heartbeat_job",
+        {
+            "tenant_id": token.tenant_id,
+            "job_id": token.job_id,
+            "worker_id": worker_id,
+            "lease": token.lease,
+            "lease_s": lease_s,
+        },
+        value(BeatStatus),
     )
 
 
@@ -146,21 +173,30 @@ def heartbeat_jobs(
 ) -> Call[Heartbeat]:
     """Extend leases. `memory_bytes`: the worker process's memory; `clock`: the worker's time."""
     return Call(
-        """
-        select job_id, lease, status
-          from jobforge.heartbeat_jobs(%s, %s::jsonb, %s::float8, %s::bigint, %s::timestamptz)
-        """,
-        (worker_id, encode_tokens(tokens), lease_s, memory_bytes, clock),
-        _heartbeat,
+        "heartbeat_jobs",
+        {
+            "worker_id": worker_id,
+            "jobs": encode_tokens(tokens),
+            "lease_s": lease_s,
+            "memory_bytes": memory_bytes,
+            "clock": clock,
+        },
+        _HEARTBEAT,
     )
 
 
 def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
     """Settle one attempt. Raises LeaseLost; a repeated report returns None."""
     return Call(
-        "select jobforge.complete_job(%s, %s, %s, %s::bigint, %s::jsonb)",
-        (report.tenant_id, report.job_id, worker_id, report.lease, encode_report(report)),
-        _state_if_any,
+        "complete_job",
+        {
+            "tenant_id": report.tenant_id,
+            "job_id": report.job_id,
+            "worker_id": worker_id,
+            "lease": report.lease,
+            "outcome": encode_report(report),
+        },
+        value(State),
     )
 
 
@@ -170,9 +206,9 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
     Send the outcome of a job with status `busy` again soon, and keep its lease until then.
     """
     return Call(
-        "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
-        (worker_id, encode_reports(reports)),
-        _settled_jobs,
+        "complete_jobs",
+        {"worker_id": worker_id, "outcomes": encode_reports(reports)},
+        many(Settled),
     )
 
 
@@ -180,49 +216,67 @@ def succeed_jobs(
     worker_id: UUID, tokens: Sequence[tuple[UUID, UUID, int]], results: Sequence[Json] | None = None
 ) -> Call[list[tuple[UUID, int]]]:
     """Settle plain successes; return those not settled, to be sent with complete_jobs."""
+    tenants, jobs, leases = pack_tokens(tokens)
     return Call(
-        """
-        select job_id, lease
-          from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])
-        """,
-        (worker_id, *pack_tokens(tokens), None if results is None else pack_documents(results)),
-        _unsettled_leases,
+        "succeed_jobs",
+        {
+            "worker_id": worker_id,
+            "tenants": tenants,
+            "jobs": jobs,
+            "leases": leases,
+            "results": None if results is None else pack_documents(results),
+        },
+        _UNSETTLED,
+        statement=_SUCCEED_JOBS,
         is_frequent=True,
     )
 
 
 def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]]:
     return Call(
-        "select job_id, lease, status, state from jobforge.release_jobs(%s, %s::jsonb)",
-        (worker_id, encode_tokens(tokens)),
-        _settled_jobs,
+        "release_jobs", {"worker_id": worker_id, "jobs": encode_tokens(tokens)}, many(Settled)
     )
 
 
 def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
     """Record notes in order. Values that cannot be sent are replaced by descriptions."""
     return Call(
-        "select job_id, lease, status from jobforge.note_jobs(%s, %s::jsonb)",
-        (worker_id, encode_notes(notes)),
-        _noted_jobs,
+        "note_jobs",
+        {"worker_id": worker_id, "notes": encode_notes(notes)},
+        tuples(_noted_jobs, job_id=UUID, lease=int, status=str),
     )
 
 
 def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]:
     """Save steps; return one status for each, in order."""
     return Call(
-        "select job_id, lease, name, index, status from jobforge.save_steps(%s, %s::jsonb)",
-        (worker_id, encode([step.to_json() for step in steps], "steps")),
-        lambda found: _save_statuses(found, steps),
+        "save_steps",
+        {
+            "worker_id": worker_id,
+            "steps": JsonArgument.from_value([step.to_json() for step in steps], "steps"),
+        },
+        tuples(
+            lambda found: _save_statuses(found, steps),
+            job_id=UUID,
+            lease=int,
+            name=str,
+            index=int,
+            status=str,
+        ),
     )
 
 
 def load_steps(worker_id: UUID, token: Token) -> Call[list[dict[str, Json]] | None]:
     """Return the steps of earlier attempts, like claim_jobs; None if the lease is not held."""
     return Call(
-        "select jobforge.load_steps(%s, %s, %s, %s::bigint)",
-        (worker_id, token.tenant_id, token.job_id, token.lease),
-        rows.value,
+        "load_steps",
+        {
+            "worker_id": worker_id,
+            "tenant_id": token.tenant_id,
+            "job_id": token.job_id,
+            "lease": token.lease,
+        },
+        value(list),
     )
 
 
@@ -234,46 +288,26 @@ def enqueue_children(
     `jobs` are objects as written by JobRequest.to_json.
     """
     call = Call(
-        """
-        select index, job_id, status
-          from jobforge.enqueue_children(%s, %s, %s::bigint, %s, %s::integer, %s::jsonb)
-        """,
-        (worker_id, token.job_id, token.lease, name, index, encode(list(jobs), "jobs")),
-        rows.enqueued_jobs,
+        "enqueue_children",
+        {
+            "worker_id": worker_id,
+            "job_id": token.job_id,
+            "lease": token.lease,
+            "name": name,
+            "index": index,
+            "jobs": JsonArgument.from_value(list(jobs), "jobs"),
+        },
+        ENQUEUED_JOBS,
     )
     return call.under_lease(worker_id, token)
 
 
 def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:
-    return Call(
-        "select tenant_id, job_id, lease, state from jobforge.reap_jobs(%s::integer)",
-        (limit,),
-        _reaped_jobs,
-    )
+    return Call("reap_jobs", {"limit": limit}, many(Reaped))
 
 
 def _list_or_none(names: Sequence[T] | None) -> list[T] | None:
     return None if names is None else list(names)
-
-
-def _state_if_any(rows: Rows) -> State | None:
-    return None if rows[0][0] is None else State(rows[0][0])
-
-
-def _claimed_jobs(rows: Rows) -> list[ClaimedJob]:
-    return list(map(ClaimedJob._make, rows))
-
-
-def _settled_jobs(rows: Rows) -> list[Settled]:
-    return [
-        Settled(job_id, lease, _SETTLE_STATUSES[status], _STATES[state] if state else None)
-        for job_id, lease, status, state in rows
-    ]
-
-
-def _unsettled_leases(rows: Rows) -> list[tuple[UUID, int]]:
-    """Return job IDs and leases."""
-    return list(rows)
 
 
 def _noted_jobs(rows: Rows) -> list[Noted]:
@@ -286,17 +320,7 @@ def _save_statuses(rows: Rows, steps: Sequence[Step]) -> list[SaveStatus]:
     return [told[step.job_id, step.lease, step.name, step.index] for step in steps]
 
 
-def _reaped_jobs(rows: Rows) -> list[Reaped]:
-    return [
-        Reaped(tenant_id, job_id, lease, State(state)) for tenant_id, job_id, lease, state in rows
-    ]
-
-
-def _beat(rows: Rows) -> BeatStatus:
-    return BeatStatus(rows[0][0])
-
-
-def _heartbeat(rows: Rows) -> Heartbeat:
+def _heartbeat_from_rows(rows: Rows) -> Heartbeat:
     command = WorkerCommand.UNKNOWN
     jobs = []
     for job_id, lease, status in rows:
@@ -305,3 +329,55 @@ def _heartbeat(rows: Rows) -> Heartbeat:
         else:
             jobs.append(Beat(job_id, lease, BeatStatus(status)))
     return Heartbeat(command, jobs)
+
+
+def _heartbeat_from_json(response: Json) -> Heartbeat:
+    beats = [
+        Beat(UUID(beat["job_id"]), beat["lease"], BeatStatus(beat["status"]))
+        for beat in response["items"]
+    ]
+    return Heartbeat(WorkerCommand(response["command"]), beats)
+
+
+def _unsettled_from_json(response: Json) -> list[tuple[UUID, int]]:
+    items = response["items"]
+    return [(UUID(item["job_id"]), item["lease"]) for item in items if item["status"] != "ok"]
+
+
+def _claimed_from_json(item: Json) -> ClaimedJob:
+    return ClaimedJob(
+        UUID(item["tenant_id"]),
+        UUID(item["job_id"]),
+        item["lease"],
+        item["definition"],
+        item["version"],
+        item["queue"],
+        item["attempt"],
+        item["max_attempts"],
+        item["timeout_s"],
+        encode_timestamp(datetime.fromisoformat(item["started_at"])),
+        item["source"],
+        item["correlation_id"],
+        item["traceparent"],
+        item["idempotency_key"],
+        item["tags"],
+        _to_text(item["payload"]),
+        _to_text(steps) if (steps := item.get("steps")) is not None else None,
+        item.get("waited_s", 0.0),
+    )
+
+
+def _to_text(payload: Json) -> str:
+    try:
+        return orjson.dumps(payload).decode()
+    except TypeError:  # it has an integer of more than 64 bits
+        return json.dumps(payload)
+
+
+_HEARTBEAT = Result("job_id, lease, status", _heartbeat_from_rows, _heartbeat_from_json)
+_CLAIMED_JOBS: Result[list[ClaimedJob]] = Result(
+    "",  # the statement names the columns
+    lambda rows: list(map(ClaimedJob._make, rows)),
+    lambda response: list(map(_claimed_from_json, response["items"])),
+)
+_UNSETTLED: Result[list[tuple[UUID, int]]] = Result("job_id, lease", list, _unsettled_from_json)

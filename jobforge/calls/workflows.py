@@ -4,19 +4,31 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from uuid import UUID
 
-from jobforge.calls import rows
-from jobforge.calls.call import Call
+from jobforge.calls.call import Call, JsonArgument
 from jobforge.calls.json_arguments import encode_jobs
-from jobforge.calls.rows import STATUSES, Rows, make_reader, read_lineage
+from jobforge.calls.results import (
+    ENQUEUED_JOBS,
+    STATUSES,
+    Result,
+    Rows,
+    document,
+    documents,
+    enqueued_from_json,
+    json_columns,
+    read_document,
+    tuples,
+    value,
+)
 from jobforge.errors import Json
 from jobforge.types.jobs import Enqueued, JobRequest, Token
-from jobforge.types.jsonb import encode
 from jobforge.types.workflows import (
     BatchRequest,
+    Family,
     Lineage,
     MadeBatch,
     MadeWorkflow,
     NodeInfo,
+    ParentJob,
     WorkflowDetail,
     WorkflowFilter,
     WorkflowInfo,
@@ -27,18 +39,18 @@ from jobforge.types.workflows import (
 EVERY_WORKFLOW = WorkflowFilter()
 EMPTY_BATCH = BatchRequest()
 
-_read_workflow = make_reader(WorkflowInfo)
-_read_node = make_reader(NodeInfo)
-
 
 def enqueue_workflow(
     workflow: WorkflowRequest, *, tenant_id: UUID | None = None
 ) -> Call[MadeWorkflow]:
     """Enqueue all jobs of a workflow or none."""
     return Call(
-        "select workflow_id, node, job_id from jobforge.enqueue_workflow(%s::jsonb, %s)",
-        (encode(workflow.to_json(), "workflow"), tenant_id),
-        _made_workflow,
+        "enqueue_workflow",
+        {
+            "workflow": JsonArgument.from_value(workflow.to_json(), "workflow"),
+            "tenant_id": tenant_id,
+        },
+        _MADE_WORKFLOW,
     )
 
 
@@ -47,9 +59,9 @@ def get_workflow(
 ) -> Call[WorkflowDetail]:
     """Return a workflow with its first `limit` nodes."""
     return Call(
-        "select workflow, nodes, edges from jobforge.get_workflow(%s, %s::integer, %s)",
-        (workflow_id, limit, tenant_id),
-        _workflow_detail,
+        "get_workflow",
+        {"id": workflow_id, "limit": limit, "tenant_id": tenant_id},
+        _WORKFLOW_DETAIL,
     )
 
 
@@ -62,9 +74,14 @@ def list_workflows(
 ) -> Call[list[WorkflowInfo]]:
     """List workflows, newest first; `before` is the last ID of the previous page."""
     return Call(
-        "select workflow from jobforge.list_workflows(%s::jsonb, %s::integer, %s, %s)",
-        (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        _workflows,
+        "list_workflows",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+        },
+        documents(WorkflowInfo, "workflow"),
     )
 
 
@@ -73,9 +90,9 @@ def cancel_workflow(
 ) -> Call[WorkflowState]:
     """Return `canceling` while some of the workflow's jobs still have to be stopped."""
     return Call(
-        "select jobforge.cancel_workflow(%s, %s, %s)",
-        (workflow_id, reason, tenant_id),
-        _workflow_state,
+        "cancel_workflow",
+        {"id": workflow_id, "reason": reason, "tenant_id": tenant_id},
+        value(WorkflowState, "state"),
     )
 
 
@@ -84,9 +101,9 @@ def retry_workflow(
 ) -> Call[int]:
     """Retry jobs that did not succeed, or a node and its descendants; return their number."""
     return Call(
-        "select jobforge.retry_workflow(%s, %s, %s)",
-        (workflow_id, from_node, tenant_id),
-        rows.value,
+        "retry_workflow",
+        {"id": workflow_id, "from": from_node, "tenant_id": tenant_id},
+        value(int, "jobs"),
     )
 
 
@@ -98,12 +115,13 @@ def create_batch(
 ) -> Call[MadeBatch]:
     """Create a batch with its first jobs."""
     return Call(
-        """
-        select batch_id, index, job_id, status
-          from jobforge.create_batch(%s::jsonb, %s::jsonb, %s)
-        """,
-        (encode(batch.to_json(), "batch"), encode_jobs(jobs), tenant_id),
-        _made_batch,
+        "create_batch",
+        {
+            "batch": JsonArgument.from_value(batch.to_json(), "batch"),
+            "jobs": encode_jobs(jobs),
+            "tenant_id": tenant_id,
+        },
+        _MADE_BATCH,
     )
 
 
@@ -112,20 +130,24 @@ def add_to_batch(
 ) -> Call[list[Enqueued]]:
     """Add jobs to a batch. Raises Conflict if the batch has finished."""
     return Call(
-        "select index, job_id, status from jobforge.add_to_batch(%s, %s::jsonb, %s)",
-        (batch_id, encode_jobs(jobs), tenant_id),
-        rows.enqueued_jobs,
+        "add_to_batch",
+        {"id": batch_id, "jobs": encode_jobs(jobs), "tenant_id": tenant_id},
+        ENQUEUED_JOBS,
     )
 
 
 def close_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowState]:
     """Close an open batch; it finishes when its jobs have finished."""
-    return Call("select jobforge.close_batch(%s, %s)", (batch_id, tenant_id), _workflow_state)
+    return Call(
+        "close_batch", {"id": batch_id, "tenant_id": tenant_id}, value(WorkflowState, "state")
+    )
 
 
 def get_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowInfo]:
     """Return a batch with the number of its jobs by state."""
-    return Call("select batch from jobforge.get_batch(%s, %s)", (batch_id, tenant_id), _batch)
+    return Call(
+        "get_batch", {"id": batch_id, "tenant_id": tenant_id}, document(WorkflowInfo, "batch")
+    )
 
 
 def list_batches(
@@ -137,9 +159,14 @@ def list_batches(
 ) -> Call[list[WorkflowInfo]]:
     """List batches, newest first; `before` is the last ID of the previous page."""
     return Call(
-        "select batch from jobforge.list_batches(%s::jsonb, %s::integer, %s, %s)",
-        (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        _workflows,
+        "list_batches",
+        {
+            "filter": JsonArgument.from_value(which.to_json(), "filter"),
+            "limit": limit,
+            "before": before,
+            "tenant_id": tenant_id,
+        },
+        documents(WorkflowInfo, "batch"),
     )
 
 
@@ -148,18 +175,18 @@ def cancel_batch(
 ) -> Call[WorkflowState]:
     """Cancel the jobs of a batch; return `canceling` while some are still running."""
     return Call(
-        "select jobforge.cancel_batch(%s, %s, %s)",
-        (batch_id, reason, tenant_id),
-        _workflow_state,
+        "cancel_batch",
+        {"id": batch_id, "reason": reason, "tenant_id": tenant_id},
+        value(WorkflowState, "state"),
     )
 
 
 def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
     """Return a running job's parents and workflow. Raises LeaseLost."""
     call: Call[Lineage] = Call(
-        "select parents, workflow from jobforge.load_parents(%s, %s, %s::bigint)",
-        (worker_id, token.job_id, token.lease),
-        _lineage,
+        "load_parents",
+        {"worker_id": worker_id, "job_id": token.job_id, "lease": token.lease},
+        _LINEAGE,
     )
     return call.under_lease(worker_id, token)
 
@@ -169,50 +196,66 @@ def add_workflow_jobs(
 ) -> Call[dict[str, UUID]]:
     """Add nodes to the workflow of a running job; return job IDs by path. Raises LeaseLost."""
     call: Call[dict[str, UUID]] = Call(
-        "select node, job_id from jobforge.add_workflow_jobs(%s, %s, %s::bigint, %s::jsonb)",
-        (worker_id, token.job_id, token.lease, encode(list(nodes), "nodes")),
-        _node_jobs,
+        "add_workflow_jobs",
+        {
+            "worker_id": worker_id,
+            "job_id": token.job_id,
+            "lease": token.lease,
+            "nodes": JsonArgument.from_value(list(nodes), "nodes"),
+        },
+        tuples(_job_ids, node=str, job_id=UUID),
     )
     return call.under_lease(worker_id, token)
 
 
-def _made_workflow(rows: Rows) -> MadeWorkflow:
+def _workflow_from_rows(rows: Rows) -> MadeWorkflow:
     # The row without a job carries the workflow's ID.
     return MadeWorkflow(rows[0][0], {node: job_id for _, node, job_id in rows if job_id})
 
 
-def _node_jobs(rows: Rows) -> dict[str, UUID]:
-    return dict(rows)
+def _workflow_from_json(response: Json) -> MadeWorkflow:
+    jobs = {each["node"]: UUID(each["job_id"]) for each in response["nodes"]}
+    return MadeWorkflow(UUID(response["id"]), jobs)
 
 
-def _made_batch(rows: Rows) -> MadeBatch:
+def _batch_from_rows(rows: Rows) -> MadeBatch:
     jobs = sorted((row[1:] for row in rows if row[2] is not None), key=itemgetter(0))
     return MadeBatch(rows[0][0], [Enqueued(job_id, STATUSES[status]) for _, job_id, status in jobs])
 
 
-def _workflows(rows: Rows) -> list[WorkflowInfo]:
-    return [_read_workflow(document) for (document,) in rows]
+def _batch_from_json(response: Json) -> MadeBatch:
+    return MadeBatch(UUID(response["id"]), list(map(enqueued_from_json, response["jobs"])))
 
 
-def _batch(rows: Rows) -> WorkflowInfo:
-    return _workflows(rows)[0]
-
-
-def _workflow_state(rows: Rows) -> WorkflowState:
-    return WorkflowState(rows[0][0])
-
-
-def _workflow_detail(rows: Rows) -> WorkflowDetail:
-    workflow, nodes, edges = rows[0]
+def _workflow_detail(document: dict[str, Json]) -> WorkflowDetail:
+    workflow = document["workflow"]
+    extra = {**document, **workflow}  # over HTTP, result and has_all_nodes are outside of it
     return WorkflowDetail(
-        _read_workflow(workflow),
-        list(map(_read_node, nodes)),
-        [(parent, child) for parent, child in edges],
-        workflow["result"],
-        workflow["has_all_nodes"],
+        read_document(WorkflowInfo, workflow),
+        [read_document(NodeInfo, node) for node in document["nodes"]],
+        [(parent, child) for parent, child in document["edges"]],
+        extra["result"],
+        extra["has_all_nodes"],
     )
 
 
-def _lineage(rows: Rows) -> Lineage:
-    parents, workflow = rows[0]
-    return read_lineage({"parents": parents, "workflow": workflow})
+def read_lineage(document: dict[str, Json]) -> Lineage:
+    """Read the parents and the workflow of a job from JSON."""
+    workflow = document["workflow"]
+    return Lineage(
+        [read_document(ParentJob, parent) for parent in document["parents"]],
+        workflow and read_document(Family, workflow),
+    )
+
+
+def _job_ids(rows: Rows) -> dict[str, UUID]:
+    return dict(rows)
+
+
+_MADE_WORKFLOW = Result("workflow_id, node, job_id", _workflow_from_rows, _workflow_from_json)
+
+_MADE_BATCH = Result("batch_id, index, job_id, status", _batch_from_rows, _batch_from_json)
+
+_WORKFLOW_DETAIL = json_columns(_workflow_detail, "workflow", "nodes", "edges")
+
+_LINEAGE = json_columns(read_lineage, "parents", "workflow")

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.client.request import TENANT_HEADER, ApiRequest
-from jobforge.client.request_encoding import encode_body
+from jobforge.client.request import TENANT_HEADER, ApiRequest, encode_body
 from jobforge.errors import Invalid, Json
 from jobforge.types.api_keys import Role
 from jobforge.types.events import DeliveryOutcome, Reaction

@@ -1,70 +1,54 @@
 """Maps SQL functions to the server's routes. The only such table.
 
+A request's members are the call's arguments by name: in the path, as headers (the tenant), in the
+query of a GET, and in the body otherwise. None is omitted. The members of some JSON arguments, such
+as `filter` and `settings`, are sent separately, and the key of the last row of a page as `cursor`.
 Calls without an entry need a database: whole transactions, statements with many jobs, maintenance.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from jobforge.calls import Call
-from jobforge.calls.rows import Rows
-from jobforge.client.request import IDEMPOTENCY_KEY_HEADER, TENANT_HEADER, ApiRequest
-from jobforge.client.request_encoding import (
-    TENANT,
-    ParameterSpec,
+from jobforge.calls.call import JsonArgument
+from jobforge.client.request import (
+    IDEMPOTENCY_KEY_HEADER,
+    TENANT_HEADER,
+    ApiRequest,
     encode_body,
-    name_parameters,
-    query,
+    encode_query,
 )
-from jobforge.client.rows import (
-    RowReader,
-    created_batch,
-    created_job,
-    created_jobs,
-    created_workflow,
-    document,
-    documents,
-    history,
-    no_rows,
-    record,
-    records,
-    single_value,
-    workflow,
-)
-from jobforge.errors import Conflict, Json, TenantRequired
-from jobforge.types.api_keys import ApiKey
-from jobforge.types.audit import AuditEntry
-from jobforge.types.connectors import ConnectorConfig
-from jobforge.types.definitions import DefinitionInfo, DefinitionListing, QueueInfo, SlotHolder
-from jobforge.types.events import Event, EventDelivery, EventListing
-from jobforge.types.failures import FailureGroup
-from jobforge.types.job_history import Explanation, JobEvent, StoredStep
-from jobforge.types.jobs import JobListing, SummaryLine
-from jobforge.types.jsonb import decode
-from jobforge.types.operations import Operation
-from jobforge.types.statistics import Statistic, Usage
-from jobforge.types.tenants import TenantInfo
-from jobforge.types.triggers import Firing, Trigger
-from jobforge.types.webhooks import Delivery, Webhook
-from jobforge.types.workers import WorkerInfo
+from jobforge.errors import Conflict, Invalid, Json
 
 T = TypeVar("T")
+Arguments = Mapping[str, Any]
 
 _ALWAYS_WITH_BODY = {"PATCH", "PUT"}
 _ALL_NOTE_KINDS = ("progress", "log", "event")
+_LAST_KEYS = {"before", "after"}
+_SEPARATE = {"batch", "changes", "config", "filter", "options", "overrides", "settings", "workflow"}
+_OF_LEASE = {"worker_id", "job_id", "lease"}
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route; `has_idempotency_key` sends a new key, `is_repeatable` marks safe retries."""
+    """One route, and how its members differ from the call's arguments.
+
+    `nullable` members are sent even if they are None; `members` replaces all members. A new key is
+    sent with `has_idempotency_key`; `is_repeatable` marks safe retries.
+    """
 
     endpoint: str
-    arguments: ParameterSpec
-    read_rows: RowReader
+    rename: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    nullable: tuple[str, ...] = ()
+    defaults: Mapping[str, Json] = field(default_factory=dict)
+    members: Callable[[Arguments], Mapping[str, Json]] | None = None
     has_idempotency_key: bool = False
     is_repeatable: bool = False
 
@@ -74,29 +58,59 @@ Routes = Mapping[str, Route]
 
 def request_from_call(call: Call[T], routes: Routes) -> ApiRequest[T]:
     """Return the request for a call. Raises Conflict for a call that needs a database."""
-    route = routes.get(call.function or "")
+    route = routes.get(call.function)
     if route is None:
         raise Conflict(f"{call.function} is not offered over HTTP: it needs a database")
-    members = name_parameters(route.arguments, call.parameters)
-    tenant = members.pop(TENANT, None) or call.tenant
-    if call.held_lease is not None:
+    method, _, pattern = route.endpoint.partition(" ")
+    members = _name_members(call, route)
+    in_path = {name: members.pop(name) for name in list(members) if f"{{{name}}}" in pattern}
+    tenant = members.pop("tenant_id", None)
+    if call.held_lease is None:
+        tenant = tenant or call.tenant
+    else:
         members |= {"worker_id": call.held_lease.worker_id, "job": call.held_lease.token._asdict()}
         tenant = None  # the server uses the job's tenant
-    method, _, pattern = route.endpoint.partition(" ")
-    in_path = {name: value for name, value in members.items() if f"{{{name}}}" in pattern}
-    others = {name: value for name, value in members.items() if name not in in_path}
     is_read = method == "GET"
+    has_body = not is_read and (members or method in _ALWAYS_WITH_BODY)
     return ApiRequest(
         method,
         pattern.format(**{name: quote(str(value), safe="") for name, value in in_path.items()}),
-        lambda response: call.decode(route.read_rows(response)),
-        query=query(others) if is_read else (),
-        body=None
-        if is_read or not (others or method in _ALWAYS_WITH_BODY)
-        else encode_body(others),
+        call.result.from_json,
+        query=encode_query(members) if is_read else (),
+        body=encode_body(members) if has_body else None,
         headers=_headers(tenant, once=route.has_idempotency_key),
         is_repeatable=method != "POST" or route.has_idempotency_key or route.is_repeatable,
     )
+
+
+def _name_members(call: Call[Any], route: Route) -> dict[str, Json]:
+    """Return the request's members by name. Raises Invalid for a duplicate name."""
+    if route.members is not None:
+        return dict(route.members(call.arguments))
+    members: dict[str, Json] = {}
+    for argument, value in call.arguments.items():
+        is_known = argument in route.without or (call.held_lease and argument in _OF_LEASE)
+        if is_known or (value is None and argument not in route.nullable):
+            continue
+        for name, member in _members(route.rename.get(argument, argument), value):
+            if name in members:  # a separate member must not replace a path parameter
+                raise Invalid(f"{name} cannot be set", field=name)
+            members[name] = member
+    return {**route.defaults, **members}
+
+
+def _members(name: str, value: Json) -> Iterator[tuple[str, Json]]:
+    if name in _LAST_KEYS:
+        yield "cursor", _cursor(value)
+    elif name in _SEPARATE and isinstance(value, JsonArgument):
+        yield from value.value.items()
+    else:
+        yield name, value
+
+
+def _cursor(last: object) -> str:
+    key = last.isoformat() if isinstance(last, datetime) else str(last)
+    return base64.urlsafe_b64encode(key.encode()).rstrip(b"=").decode()
 
 
 def _headers(tenant: object, *, once: bool) -> dict[str, str]:
@@ -104,206 +118,116 @@ def _headers(tenant: object, *, once: bool) -> dict[str, str]:
     return {**headers, IDEMPOTENCY_KEY_HEADER: uuid4().hex} if once else headers
 
 
-def _notes(parameters: Sequence[Any]) -> dict[str, Json]:
-    job_id, after, kinds, limit, tenant_id = parameters
-    members = name_parameters("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
-    return {**members, "kind": kinds or _ALL_NOTE_KINDS}
-
-
-def _count_members(parameters: Sequence[Any]) -> dict[str, Json]:
-    kind, which, tenant_id = parameters
-    return {"kind": kind, "filter": _read_filter(which), TENANT: tenant_id}
-
-
-def _operation_members(parameters: Sequence[Any]) -> dict[str, Json]:
-    kind, which, options, tenant_id = parameters
-    return {**_count_members((kind, which, tenant_id)), **decode(options)}
-
-
-def _read_filter(text: str) -> dict[str, Json]:
-    which: dict[str, Json] = decode(text)
+def _count_members(arguments: Arguments) -> dict[str, Json]:
+    which = dict(arguments["filter"].value)
     if isinstance(which.get("state"), str):
         which["state"] = [which["state"]]
-    return which
+    return {
+        "kind": arguments["kind"],
+        "filter": which,
+        "tenant_id": arguments["tenant_id"],
+    }
 
 
-def _tenant(response: Json) -> Rows:
-    if response["tenant_id"] is None:
-        raise TenantRequired("this key is of no tenant: name the one to act for")
-    return [(UUID(response["tenant_id"]),)]
+def _operation_members(arguments: Arguments) -> dict[str, Json]:
+    return {**_count_members(arguments), **arguments["options"].value}
 
-
-def _no_folders(_: Json) -> Rows:
-    """Return an empty list: the server has deleted the folders."""
-    return [([],)]
-
-
-_state = single_value("state")
-_id = single_value("id", UUID)
-_fire_at = single_value("fire_at", datetime.fromisoformat)
-_event = record(Event)
 
 ROUTES: Routes = {
     # Jobs of a tenant.
-    "enqueue_job": Route(
-        "POST /jobs",
-        "definition payload:json *options tenant_id",
-        created_job,
-        has_idempotency_key=True,
+    "enqueue_job": Route("POST /jobs", has_idempotency_key=True),
+    "enqueue_jobs": Route("POST /jobs/batch", has_idempotency_key=True),
+    "get_job": Route("GET /jobs/{job_id}"),
+    "list_jobs": Route("GET /jobs"),
+    "list_notes": Route(
+        "GET /jobs/{job_id}/logs", rename={"kinds": "kind"}, defaults={"kind": _ALL_NOTE_KINDS}
     ),
-    "enqueue_jobs": Route(
-        "POST /jobs/batch", "jobs:json tenant_id", created_jobs, has_idempotency_key=True
-    ),
-    "get_job": Route("GET /jobs/{job_id}", "job_id tenant_id", history),
-    "list_jobs": Route("GET /jobs", "*filter limit cursor tenant_id order", records(JobListing)),
-    "list_notes": Route("GET /jobs/{job_id}/logs", _notes, records(JobEvent)),
-    "list_steps": Route("GET /jobs/{job_id}/steps", "job_id tenant_id", records(StoredStep)),
-    "explain_job": Route("GET /jobs/{job_id}/explain", "job_id tenant_id", records(Explanation)),
-    "summarize": Route("GET /summary", "window_s tenant_id", records(SummaryLine)),
-    "cancel_job": Route(
-        "POST /jobs/{job_id}/cancel", "job_id reason tenant_id", _state, is_repeatable=True
-    ),
-    "erase_job": Route(
-        "POST /jobs/{job_id}/erase", "job_id tenant_id", _no_folders, is_repeatable=True
-    ),
-    "retry_job": Route("POST /jobs/{job_id}/retry", "job_id payload:json attempts tenant_id", _id),
+    "list_steps": Route("GET /jobs/{job_id}/steps"),
+    "explain_job": Route("GET /jobs/{job_id}/explain"),
+    "summarize": Route("GET /summary"),
+    "cancel_job": Route("POST /jobs/{job_id}/cancel", is_repeatable=True),
+    "erase_job": Route("POST /jobs/{job_id}/erase", is_repeatable=True),
+    "retry_job": Route("POST /jobs/{job_id}/retry"),
     "reschedule_job": Route(
-        "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, is_repeatable=True
+        "POST /jobs/{job_id}/reschedule", nullable=("run_at",), is_repeatable=True
     ),
-    "edit_job": Route("PATCH /jobs/{job_id}", "job_id *changes tenant_id", _state),
+    "edit_job": Route("PATCH /jobs/{job_id}"),
     # Events of a tenant.
-    "emit_event": Route("POST /events", "name data:json *options tenant_id", _id),
-    "get_event": Route("GET /events/{event_id}", "event_id tenant_id", _event),
-    "list_events": Route("GET /events", "*filter limit cursor tenant_id", records(EventListing)),
-    "replay_event": Route(
-        "POST /events/{event_id}/replay", "event_id tenant_id", single_value("replay")
-    ),
-    "list_event_deliveries": Route(
-        "GET /triggers/{trigger_id}/deliveries",
-        "trigger_id limit cursor tenant_id outcome",
-        records(EventDelivery),
-    ),
+    "emit_event": Route("POST /events"),
+    "get_event": Route("GET /events/{id}"),
+    "list_events": Route("GET /events"),
+    "replay_event": Route("POST /events/{id}/replay"),
+    "list_event_deliveries": Route("GET /triggers/{trigger_id}/deliveries"),
     # Triggers.
-    "create_trigger": Route("POST /triggers", "type *settings tenant_id", _id),
-    "edit_trigger": Route("PATCH /triggers/{id}", "id *changes tenant_id", no_rows),
-    "delete_trigger": Route("DELETE /triggers/{id}", "id tenant_id", no_rows),
-    "get_trigger": Route("GET /triggers/{id}", "id tenant_id", record(Trigger)),
-    "list_triggers": Route("GET /triggers", "*filter limit cursor tenant_id", records(Trigger)),
-    "run_trigger": Route("POST /triggers/{id}/run", "id tenant_id", _fire_at),
-    "backfill_trigger": Route(
-        "POST /triggers/{id}/backfill",
-        "id times tenant_id",
-        single_value("firings"),
-        is_repeatable=True,
-    ),
-    "declare_triggers": Route(
-        "POST /worker/triggers", "declared:json definitions", no_rows, is_repeatable=True
-    ),
-    "list_firings": Route(
-        "GET /triggers/{id}/firings", "id limit cursor tenant_id", records(Firing)
-    ),
+    "create_trigger": Route("POST /triggers"),
+    "edit_trigger": Route("PATCH /triggers/{id}"),
+    "delete_trigger": Route("DELETE /triggers/{id}"),
+    "get_trigger": Route("GET /triggers/{id}"),
+    "list_triggers": Route("GET /triggers"),
+    "run_trigger": Route("POST /triggers/{id}/run"),
+    "backfill_trigger": Route("POST /triggers/{id}/backfill", is_repeatable=True),
+    "declare_triggers": Route("POST /worker/triggers", is_repeatable=True),
+    "list_firings": Route("GET /triggers/{trigger_id}/firings"),
     # Failure groups and bulk operations.
-    "list_failures": Route(
-        "GET /failures", "*filter limit cursor tenant_id", records(FailureGroup)
-    ),
-    "annotate_failure": Route(
-        "PATCH /failures/{fingerprint}", "fingerprint *changes tenant_id", no_rows
-    ),
-    "count_jobs": Route(
-        "POST /operations/count", _count_members, single_value("jobs"), is_repeatable=True
-    ),
-    "start_operation": Route("POST /operations", _operation_members, _id),
-    "get_operation": Route("GET /operations/{id}", "id tenant_id", record(Operation)),
-    "list_operations": Route("GET /operations", "limit cursor tenant_id", records(Operation)),
-    "cancel_operation": Route(
-        "POST /operations/{id}/cancel", "id tenant_id", _state, is_repeatable=True
-    ),
+    "list_failures": Route("GET /failures"),
+    "annotate_failure": Route("PATCH /failures/{fingerprint}"),
+    "count_jobs": Route("POST /operations/count", members=_count_members, is_repeatable=True),
+    "start_operation": Route("POST /operations", members=_operation_members),
+    "get_operation": Route("GET /operations/{id}"),
+    "list_operations": Route("GET /operations"),
+    "cancel_operation": Route("POST /operations/{id}/cancel", is_repeatable=True),
     # Workflows and batches.
-    "enqueue_workflow": Route("POST /workflows", "*workflow tenant_id", created_workflow),
-    "get_workflow": Route("GET /workflows/{id}", "id limit tenant_id", workflow),
-    "list_workflows": Route("GET /workflows", "*filter limit cursor tenant_id", documents),
-    "cancel_workflow": Route(
-        "POST /workflows/{id}/cancel", "id reason tenant_id", _state, is_repeatable=True
-    ),
-    "retry_workflow": Route(
-        "POST /workflows/{id}/retry", "id from tenant_id", single_value("jobs")
-    ),
-    "create_batch": Route("POST /batches", "*batch jobs:json tenant_id", created_batch),
-    "add_to_batch": Route("POST /batches/{id}/jobs", "id jobs:json tenant_id", created_jobs),
-    "close_batch": Route("POST /batches/{id}/close", "id tenant_id", _state, is_repeatable=True),
-    "get_batch": Route("GET /batches/{id}", "id tenant_id", document),
-    "list_batches": Route("GET /batches", "*filter limit cursor tenant_id", documents),
-    "cancel_batch": Route(
-        "POST /batches/{id}/cancel", "id reason tenant_id", _state, is_repeatable=True
-    ),
+    "enqueue_workflow": Route("POST /workflows"),
+    "get_workflow": Route("GET /workflows/{id}"),
+    "list_workflows": Route("GET /workflows"),
+    "cancel_workflow": Route("POST /workflows/{id}/cancel", is_repeatable=True),
+    "retry_workflow": Route("POST /workflows/{id}/retry"),
+    "create_batch": Route("POST /batches"),
+    "add_to_batch": Route("POST /batches/{id}/jobs"),
+    "close_batch": Route("POST /batches/{id}/close", is_repeatable=True),
+    "get_batch": Route("GET /batches/{id}"),
+    "list_batches": Route("GET /batches"),
+    "cancel_batch": Route("POST /batches/{id}/cancel", is_repeatable=True),
     # The installation.
-    "list_definitions": Route(
-        "GET /definitions", "prefix limit cursor", records(DefinitionListing)
-    ),
-    "get_definition": Route("GET /definitions/{key}", "key version", record(DefinitionInfo)),
-    "put_definition": Route(
-        "PUT /definitions/{key}/versions/{version}", "key version *settings", no_rows
-    ),
-    "override_definition": Route("PATCH /definitions/{key}", "key *overrides", no_rows),
-    "pause_definition": Route("POST /definitions/{key}/pause", "key", no_rows, is_repeatable=True),
-    "resume_definition": Route(
-        "POST /definitions/{key}/resume", "key", no_rows, is_repeatable=True
-    ),
-    "list_queues": Route("GET /queues", "tenant_id", records(QueueInfo)),
-    "list_holders": Route("GET /queues/{queue}/holders", "queue limit", records(SlotHolder)),
-    "put_queue": Route("PATCH /queues/{queue}", "queue *settings", no_rows),
-    "pause_queue": Route("POST /queues/{queue}/pause", "queue", no_rows, is_repeatable=True),
-    "resume_queue": Route("POST /queues/{queue}/resume", "queue", no_rows, is_repeatable=True),
-    "list_workers": Route("GET /workers", "", records(WorkerInfo)),
-    "drain_worker": Route(
-        "POST /workers/{worker_id}/drain", "worker_id", no_rows, is_repeatable=True
-    ),
-    "stop_worker": Route(
-        "POST /workers/{worker_id}/stop", "worker_id", no_rows, is_repeatable=True
-    ),
+    "list_definitions": Route("GET /definitions"),
+    "get_definition": Route("GET /definitions/{key}"),
+    "put_definition": Route("PUT /definitions/{key}/versions/{version}"),
+    "override_definition": Route("PATCH /definitions/{key}"),
+    "pause_definition": Route("POST /definitions/{key}/pause", is_repeatable=True),
+    "resume_definition": Route("POST /definitions/{key}/resume", is_repeatable=True),
+    "list_queues": Route("GET /queues"),
+    "list_holders": Route("GET /queues/{queue}/holders"),
+    "put_queue": Route("PATCH /queues/{queue}"),
+    "pause_queue": Route("POST /queues/{queue}/pause", is_repeatable=True),
+    "resume_queue": Route("POST /queues/{queue}/resume", is_repeatable=True),
+    "list_workers": Route("GET /workers"),
+    "drain_worker": Route("POST /workers/{worker_id}/drain", is_repeatable=True),
+    "stop_worker": Route("POST /workers/{worker_id}/stop", is_repeatable=True),
     # Tenants. The ID of the tenant is in the path here, not in the header.
-    "list_tenants": Route("GET /tenants", "", records(TenantInfo)),
-    "put_tenant": Route("PATCH /tenants/{id}", "id *settings", no_rows),
-    "delete_tenant": Route("DELETE /tenants/{id}", "id", _id, is_repeatable=True),
-    "pause_tenant": Route("POST /tenants/{id}/pause", "id", no_rows, is_repeatable=True),
-    "resume_tenant": Route("POST /tenants/{id}/resume", "id", no_rows, is_repeatable=True),
+    "list_tenants": Route("GET /tenants"),
+    "put_tenant": Route("PATCH /tenants/{tenant_id}"),
+    "delete_tenant": Route("DELETE /tenants/{tenant_id}", is_repeatable=True),
+    "pause_tenant": Route("POST /tenants/{tenant_id}/pause", is_repeatable=True),
+    "resume_tenant": Route("POST /tenants/{tenant_id}/resume", is_repeatable=True),
     # The server resolves the slug in the header and returns the tenant's ID.
-    "find_tenant": Route("GET /session", "tenant_id", _tenant),
-    "list_api_keys": Route("GET /keys", "limit cursor tenant_id", records(ApiKey)),
-    "revoke_api_key": Route("DELETE /keys/{key_id}", "key_id tenant_id", no_rows),
+    "find_tenant": Route("GET /session", rename={"slug": "tenant_id"}),
+    "list_api_keys": Route("GET /keys"),
+    "revoke_api_key": Route("DELETE /keys/{id}"),
     # Connector configurations. The server generates their IDs and encrypts their secrets.
-    "create_connector_config": Route("POST /connectors", "- *config tenant_id", _id),
-    "edit_connector_config": Route(
-        "PATCH /connectors/{config_id}", "config_id *config tenant_id", no_rows
-    ),
-    "get_connector_config": Route(
-        "GET /connectors/{config_id}", "config_id tenant_id", record(ConnectorConfig)
-    ),
-    "list_connector_configs": Route(
-        "GET /connectors", "limit cursor tenant_id", records(ConnectorConfig)
-    ),
-    "delete_connector_config": Route(
-        "DELETE /connectors/{config_id}", "config_id tenant_id", no_rows
-    ),
+    "create_connector_config": Route("POST /connectors", without=("id",)),
+    "edit_connector_config": Route("PATCH /connectors/{id}"),
+    "get_connector_config": Route("GET /connectors/{id}"),
+    "list_connector_configs": Route("GET /connectors"),
+    "delete_connector_config": Route("DELETE /connectors/{id}"),
     # Webhooks; http_only_requests.py creates endpoints and rotates secrets.
-    "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
-    "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
-    "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", no_rows),
-    "delete_webhook": Route("DELETE /webhooks/{id}", "id tenant_id", no_rows),
-    "test_webhook": Route(
-        "POST /webhooks/{id}/test", "id tenant_id", single_value("delivery_id", UUID)
-    ),
-    "list_deliveries": Route(
-        "GET /webhooks/{id}/deliveries", "id state limit cursor tenant_id", records(Delivery)
-    ),
-    "redeliver": Route(
-        "POST /webhooks/{id}/deliveries/{delivery_id}/redeliver",
-        "id delivery_id tenant_id",
-        single_value("job_id", UUID),
-    ),
-    "get_statistics": Route(
-        "GET /statistics", "since until step_s *filter by tenant_id", records(Statistic)
-    ),
-    "meter_tenants": Route("GET /usage", "since until", records(Usage)),
-    "list_audit": Route("GET /audit", "*filter limit cursor tenant_id", records(AuditEntry)),
+    "get_webhook": Route("GET /webhooks/{id}"),
+    "list_webhooks": Route("GET /webhooks"),
+    "edit_webhook": Route("PATCH /webhooks/{id}", without=("secret",)),
+    "delete_webhook": Route("DELETE /webhooks/{id}"),
+    "test_webhook": Route("POST /webhooks/{id}/test"),
+    "list_deliveries": Route("GET /webhooks/{id}/deliveries"),
+    "redeliver": Route("POST /webhooks/{id}/deliveries/{delivery_id}/redeliver"),
+    "get_statistics": Route("GET /statistics"),
+    "meter_tenants": Route("GET /usage"),
+    "list_audit": Route("GET /audit"),
 }

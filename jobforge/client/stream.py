@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx2
 
 from jobforge.client.errors import error_from_response, error_from_transport
-from jobforge.client.request_encoding import query
+from jobforge.client.request import encode_query
 from jobforge.errors import Json, TooManyRequests, Unavailable
 from jobforge.types.jsonb import decode
 
@@ -43,7 +43,7 @@ class StreamState:
         after: str | None,
     ) -> None:
         self.last_id = after
-        self._query = query({"job": jobs, "definition": definitions, "state": states})
+        self._query = encode_query({"job": jobs, "definition": definitions, "state": states})
         self._lines: dict[str, str] = {}
         self._breaks = 0
 

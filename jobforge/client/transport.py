@@ -1,15 +1,15 @@
-"""Sends requests to a server, sync and async; converts a Call to a request first."""
+"""Sends requests to a server, sync and async, and again after failures that pass."""
 
 import asyncio
+import random
 import time
 from typing import Any, TypeVar
 
 from jobforge.calls import Call
 from jobforge.client.address import ServerAddress
 from jobforge.client.request import TENANT_HEADER, ApiRequest
-from jobforge.client.retry import RetryPolicy
 from jobforge.client.routes import ROUTES, Routes, request_from_call
-from jobforge.errors import JobForgeError, Json
+from jobforge.errors import Contended, JobForgeError, Json, TooManyRequests, Unavailable
 from jobforge.observability import tracing
 
 try:
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 # Shorter than the server's keepalive of 5 s, so that the client closes idle connections first.
 _IDLE_S = 3.0
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 30.0
 
 
 class Transport:
@@ -117,3 +119,29 @@ def _parts(request: ApiRequest[object]) -> dict[str, Any]:
         "content": request.body,
         "headers": headers,
     }
+
+
+class RetryPolicy:
+    """Exponential backoff with jitter for one request."""
+
+    def __init__(self, retries: int) -> None:
+        self._retries = retries
+        self._attempts = 0
+
+    def next_pause_s(self, request: ApiRequest[object], error: JobForgeError) -> float | None:
+        """Return how long to wait before the next attempt; None to give up."""
+        if self._attempts >= self._retries or not _may_repeat(request, error):
+            return None
+        # Jitter: clients that were rejected together must not retry together.
+        pause = _FIRST_PAUSE_S * 2**self._attempts * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
+        self._attempts += 1
+        retry_after_s = float(error.detail.get("retry_after_s", 0))
+        return None if retry_after_s > _LONGEST_PAUSE_S else max(pause, retry_after_s)
+
+
+def _may_repeat(request: ApiRequest[object], error: JobForgeError) -> bool:
+    if isinstance(error, TooManyRequests | Contended):
+        return True  # the server did not execute the request
+    if not isinstance(error, Unavailable):
+        return False
+    return request.is_repeatable or error.detail.get("is_sent") is False

@@ -4,28 +4,19 @@ HttpEngine takes the place of a Database, with links for claims, outcomes and ma
 separate connections. It has no LISTEN: a claim without jobs waits at the server (long polling).
 """
 
-import json
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, NoReturn, TypeVar
-from uuid import UUID
-
-import orjson
+from typing import NoReturn, TypeVar
 
 from jobforge.calls import Call, PendingResult
-from jobforge.calls.binary_arrays import unpack_documents, unpack_tokens
-from jobforge.calls.rows import Rows
 from jobforge.client.address import ServerAddress
 from jobforge.client.http_only_requests import whoami
-from jobforge.client.request_encoding import RawJson, encode_body
-from jobforge.client.routes import ROUTES, Route, Routes
-from jobforge.client.rows import RowReader, created_jobs, heartbeat, items, no_rows, single_value
+from jobforge.client.routes import ROUTES, Arguments, Route, Routes
 from jobforge.client.transport import AsyncTransport
 from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
 from jobforge.types.api_keys import Role
-from jobforge.types.jobs import ClaimedJob, encode_timestamp
+from jobforge.types.jobs import Token
 
 T = TypeVar("T")
 
@@ -103,128 +94,51 @@ def _translate_refusals() -> Iterator[None]:
         raise Denied(error.message, detail=error.detail) from error
 
 
-def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
-    _, worker_id, queues, limits, definitions, _, lease_s, registered = parameters
+def _claim(arguments: Arguments) -> dict[str, Json]:
+    queues = zip(arguments["queues"], arguments["limits"], strict=True)
     return {
-        "worker_id": worker_id,
-        "queues": dict(zip(queues, limits, strict=True)),
-        "definitions": definitions,
-        "registered": registered,
-        "lease_s": lease_s,
+        "worker_id": arguments["worker_id"],
+        "queues": dict(queues),
+        "definitions": arguments["definitions"],
+        "registered": arguments["registered"],
+        "lease_s": arguments["lease_s"],
         "wait_s": _WAIT_S,
     }
 
 
-def _definition(parameters: Sequence[Any]) -> dict[str, Json]:
-    key, version, settings = parameters
-    definition = encode_body({"key": key, "version": version, "settings": RawJson(settings)})
-    return {"definitions": RawJson(f"[{definition.decode()}]")}
+def _definition(arguments: Arguments) -> dict[str, Json]:
+    return {"definitions": [{**arguments, "settings": arguments["settings"].value}]}
 
 
-def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
-    worker_id, tenants, jobs, leases, documents = parameters
-    tokens = unpack_tokens(tenants, jobs, leases)
-    results = [None] * len(tokens) if documents is None else unpack_documents(documents)
-    outcomes = (
-        encode_body(
-            {**token._asdict(), "outcome": "succeeded", "result": RawJson(result or "null")}
-        )
+def _successes(arguments: Arguments) -> dict[str, Json]:
+    arrays = (arguments[name].values for name in ("tenants", "jobs", "leases"))
+    tokens = list(map(Token, *arrays))
+    results = arguments["results"].values if arguments["results"] else [None] * len(tokens)
+    outcomes = [
+        {**token._asdict(), "outcome": "succeeded", "result": result}
         for token, result in zip(tokens, results, strict=True)
-    )
-    return {"worker_id": worker_id, "outcomes": RawJson(f"[{b','.join(outcomes).decode()}]")}
-
-
-def _unsettled_rows(response: Json) -> Rows:
-    return [
-        (UUID(item["job_id"]), item["lease"])
-        for item in response["items"]
-        if item["status"] != "ok"
     ]
-
-
-def _lineage(response: Json) -> Rows:
-    return [(response["parents"], response["workflow"])]
-
-
-_settled_rows: RowReader = items(job_id=UUID, lease=None, status=None, state=None)
-
-
-def claimed_job_rows(response: Json) -> Rows:
-    return [_claimed_job(item) for item in response["items"]]
-
-
-def _claimed_job(item: Json) -> ClaimedJob:
-    return ClaimedJob(
-        UUID(item["tenant_id"]),
-        UUID(item["job_id"]),
-        item["lease"],
-        item["definition"],
-        item["version"],
-        item["queue"],
-        item["attempt"],
-        item["max_attempts"],
-        item["timeout_s"],
-        encode_timestamp(datetime.fromisoformat(item["started_at"])),
-        item["source"],
-        item["correlation_id"],
-        item["traceparent"],
-        item["idempotency_key"],
-        item["tags"],
-        _text(item["payload"]),
-        _text(steps) if (steps := item.get("steps")) is not None else None,
-        item.get("waited_s", 0.0),
-    )
-
-
-def _text(payload: Json) -> str:
-    try:
-        return orjson.dumps(payload).decode()
-    except TypeError:  # it has an integer of more than 64 bits
-        return json.dumps(payload)
+    return {"worker_id": arguments["worker_id"], "outcomes": outcomes}
 
 
 WORKER_ROUTES: Routes = {
-    "register_worker": Route(
-        "POST /worker/register",
-        "worker_id queues slots definitions host pid build isolation",
-        no_rows,
-    ),
-    "unregister_worker": Route("POST /worker/unregister", "worker_id", no_rows),
-    "put_definition": Route("POST /worker/definitions", _definition, no_rows),
+    "register_worker": Route("POST /worker/register"),
+    "unregister_worker": Route("POST /worker/unregister"),
+    "put_definition": Route("POST /worker/definitions", members=_definition),
     "declare_triggers": ROUTES["declare_triggers"],
-    "claim_jobs": Route("POST /worker/jobs/claim", _claim, claimed_job_rows),
-    "heartbeat_jobs": Route(
-        "POST /worker/jobs/heartbeat",
-        "worker_id jobs:json lease_s memory_bytes clock",
-        heartbeat,
-    ),
-    "note_jobs": Route(
-        "POST /worker/jobs/notes",
-        "worker_id notes:json",
-        items(job_id=UUID, lease=None, status=None),
-    ),
-    "save_steps": Route(
-        "POST /worker/jobs/steps",
-        "worker_id steps:json",
-        items(job_id=UUID, lease=None, name=None, index=None, status=None),
-    ),
-    "enqueue_children": Route(
-        "POST /worker/jobs/children", "- - - name index jobs:json", created_jobs
-    ),
-    "complete_jobs": Route("POST /worker/jobs/complete", "worker_id outcomes:json", _settled_rows),
-    "succeed_jobs": Route("POST /worker/jobs/complete", _successes, _unsettled_rows),
-    "release_jobs": Route("POST /worker/release", "worker_id jobs:json", _settled_rows),
-    "enqueue_jobs": Route("POST /worker/jobs/enqueue", "jobs:json -", created_jobs),
-    "load_parents": Route("POST /worker/jobs/parents", "- - -", _lineage),
-    "add_workflow_jobs": Route(
-        "POST /worker/jobs/nodes", "- - - nodes:json", items(node=None, job_id=UUID)
-    ),
-    "reap_jobs": Route(
-        "POST /worker/jobs/reap",
-        "limit",
-        items(tenant_id=UUID, job_id=UUID, lease=None, state=None),
-    ),
-    "ensure_partitions": Route("POST /worker/partitions", "-", single_value("created")),
+    "claim_jobs": Route("POST /worker/jobs/claim", members=_claim),
+    "heartbeat_jobs": Route("POST /worker/jobs/heartbeat"),
+    "note_jobs": Route("POST /worker/jobs/notes"),
+    "save_steps": Route("POST /worker/jobs/steps"),
+    "enqueue_children": Route("POST /worker/jobs/children"),
+    "complete_jobs": Route("POST /worker/jobs/complete"),
+    "succeed_jobs": Route("POST /worker/jobs/complete", members=_successes),
+    "release_jobs": Route("POST /worker/release"),
+    "enqueue_jobs": Route("POST /worker/jobs/enqueue"),
+    "load_parents": Route("POST /worker/jobs/parents"),
+    "add_workflow_jobs": Route("POST /worker/jobs/nodes"),
+    "reap_jobs": Route("POST /worker/jobs/reap"),
+    "ensure_partitions": Route("POST /worker/partitions", without=("days",)),
 }
 # Maintenance that the server runs itself.
 _SERVER_SIDE_CALLS = {"advance_operations"}

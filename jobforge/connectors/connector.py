@@ -16,7 +16,6 @@ from jobforge.redact import connector_scope
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.engine_client import EngineClient
-from jobforge.sdk.enqueue import EnqueueTarget
 from jobforge.sdk.hooks import Hooks
 from jobforge.sdk.outcome_exceptions import Retry
 from jobforge.types.current_job import CURRENT_JOB
@@ -105,7 +104,7 @@ class Connector(Generic[P]):
         )
 
 
-class ConnectorTarget(EnqueueTarget):
+class ConnectorTarget:
     """A connector as an app enqueues jobs for it."""
 
     def __init__(self, connector: Connector[Any], client: EngineClient) -> None:

@@ -13,9 +13,11 @@ from jobforge.calls import Call, PendingResult
 from jobforge.db.driver import (
     DEFAULT_TIMEOUTS,
     EARLIER_CALL_FAILED,
+    TRANSLATED_ERRORS,
     DriverErrorTranslator,
     Timeouts,
     build_connect_kwargs,
+    raise_translated,
 )
 from jobforge.errors import Conflict
 
@@ -97,7 +99,7 @@ async def atransaction(conn: AsyncConnection, tenant_id: UUID) -> AsyncIterator[
 def run(conn: Connection, call: Call[T]) -> T:
     """Run a call on any connection: in its open transaction, or in a new one."""
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-    with DriverErrorTranslator():
+    try:
         if not call.settings:
             cursor.execute(call.sql, call.parameters, binary=True)
             return call.decode(cursor.fetchall())
@@ -106,6 +108,8 @@ def run(conn: Connection, call: Call[T]) -> T:
                 conn.execute(SET_LOCAL, setting)
             cursor.execute(call.sql, call.parameters, binary=True)
         return call.decode(cursor.fetchall())
+    except TRANSLATED_ERRORS as error:
+        raise_translated(error)
 
 
 async def arun(conn: AsyncConnection, call: Call[T]) -> T:

@@ -7,7 +7,7 @@ uses DriverErrorTranslator from this module.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import psycopg
 from psycopg.adapt import AdaptersMap, Dumper
@@ -44,6 +44,7 @@ _ABORTED_TRANSACTION_ERRORS = (
     psycopg.errors.PipelineAborted,
     psycopg.errors.InFailedSqlTransaction,
 )
+TRANSLATED_ERRORS = (psycopg.Error, UnicodeEncodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,14 @@ class DriverErrorTranslator:
         except BaseException as error:
             self._from_body = error
             raise
+
+
+def raise_translated(error: BaseException) -> NoReturn:
+    """Raise the JobForge error for a psycopg error, or else the error itself."""
+    translated = translate_error(error)
+    if translated is None:
+        raise error
+    raise translated from error
 
 
 def translate_error(error: BaseException) -> JobForgeError | None:

@@ -16,9 +16,11 @@ from jobforge.db.connection import Connection, has_pending_input, run, tenant
 from jobforge.db.doctor.server_facts import Inspection, inspect
 from jobforge.db.driver import (
     DEFAULT_TIMEOUTS,
+    TRANSLATED_ERRORS,
     DriverErrorTranslator,
     Timeouts,
     build_connect_kwargs,
+    raise_translated,
 )
 from jobforge.db.prepared import PreparedConnection
 
@@ -61,7 +63,7 @@ class Pool:
 
     def run(self, call: Call[T]) -> T:
         """Run a call in its own transaction: one round trip."""
-        with DriverErrorTranslator():
+        try:
             conn = self._cache.get()
             try:
                 if call.settings or not call.is_frequent or self._behind_pooler:
@@ -69,6 +71,8 @@ class Pool:
                 return prepared.run(conn, call)
             finally:
                 self._cache.put(conn)
+        except TRANSLATED_ERRORS as error:
+            raise_translated(error)
 
     def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
         """Run all calls in one transaction, each sent as soon as `calls` yields it."""

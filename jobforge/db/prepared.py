@@ -87,15 +87,16 @@ async def arun(conn: AsyncPreparedConnection, call: Call[T]) -> T:
 
 
 def statement_of(call: Call[Any]) -> Statement:
-    return _make_statement(call.sql)
+    return _make_statement(call.statement or call.sql)
 
 
 def send(
     conn: PreparedConnection | AsyncPreparedConnection, statement: Statement, call: Call[Any]
 ) -> None:
     """Send a call of a prepared statement; `read_result` decodes the result."""
-    values = [None if value is None else _dump_parameter(conn, value) for value in call.parameters]
-    formats = [_BINARY if isinstance(value, BinaryArray) else _TEXT for value in call.parameters]
+    parameters = call.arguments.values()
+    values = [None if value is None else _dump_parameter(conn, value) for value in parameters]
+    formats = [_BINARY if isinstance(value, BinaryArray) else _TEXT for value in parameters]
     conn.pgconn.send_query_prepared(statement.name, values, formats, _BINARY)
 
 
@@ -117,7 +118,7 @@ def read_result(
     check_result(conn, result)
     transformer = conn.transformer
     transformer.set_pgresult(result)
-    return call.decode(transformer.load_rows(0, result.ntuples, tuple))
+    return call.result.from_rows(transformer.load_rows(0, result.ntuples, tuple))
 
 
 def check_result(conn: PreparedConnection | AsyncPreparedConnection, result: PGresult) -> None:

@@ -20,6 +20,7 @@ _MOST_GROWTH = 6
 _HEADER = 64
 _BESIDE_VALUE = 12
 _BESIDE_NAME = 8
+SURELY_SMALL_LENGTH = (PAYLOAD_LIMIT - _HEADER) // _MOST_GROWTH  # of a payload, as text
 
 
 def is_surely_small(text: str | bytes, limit: int) -> bool:
@@ -48,10 +49,9 @@ def may_have_large_payload(jobs: str | bytes) -> bool:
 
 
 def _has_gap(text: AnyStr, marker: AnyStr) -> bool:
-    window = (PAYLOAD_LIMIT - _HEADER) // _MOST_GROWTH
     position = 0
-    while position + window < len(text):
-        position = text.rfind(marker, position + 1, position + window)
+    while position + SURELY_SMALL_LENGTH < len(text):
+        position = text.rfind(marker, position + 1, position + SURELY_SMALL_LENGTH)
         if position < 0:
             return True
     return False

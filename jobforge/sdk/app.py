@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from uuid import UUID
 
 from jobforge import calls
@@ -16,19 +16,22 @@ from jobforge.calls import Call
 from jobforge.errors import ConfigError, Conflict, Denied, Json
 from jobforge.observability import tracing
 from jobforge.sdk.batch import Batch, BatchHandle
+from jobforge.sdk.call_context import TenantScope
 from jobforge.sdk.command import Command
 from jobforge.sdk.decorator import JobDecorator
 from jobforge.sdk.definition import CallableDefinition, Definition
-from jobforge.sdk.definition_settings import DefinitionSettings, Rate, Size, read_settings
-from jobforge.sdk.duration import Duration
+from jobforge.sdk.definition_settings import (
+    CommonSettings,
+    DefinitionSettings,
+    read_settings,
+    refuse_unknown,
+)
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.engine_location import AppLocation, DatabaseAddress
 from jobforge.sdk.enqueue import AnyArgs, Enqueuer
 from jobforge.sdk.enqueue_options import Options, TenantRef
 from jobforge.sdk.hooks import Hook, Hooks
-from jobforge.sdk.outcome_exceptions import Retry
 from jobforge.sdk.pools import Pools
-from jobforge.sdk.tenancy import TenantScope
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
 from jobforge.types.current_job import CURRENT_JOB
@@ -96,46 +99,18 @@ class JobForge:
         """All definitions by key, including those that run hooks."""
         return self._all_definitions
 
-    def command(  # noqa: PLR0913 - one parameter per setting
+    def command(
         self,
         key: str,
         *,
         argv: Sequence[str],
         parameters: "dict[str, Json] | type[BaseModel] | None" = None,
-        version: int = 1,
-        queue: str = "default",
-        retry: Retry | int | None = None,
-        timeout: Duration = 3600,
-        memory: Size | None = None,
-        cpu: Duration | None = None,
-        open_files: int | None = None,
-        file_size: Size | None = None,
-        grace: Duration = 10,
-        description: str | None = None,
-        max_running: int | None = None,
-        max_running_per_key: int | None = None,
-        rate: Rate | None = None,
-        rate_per_key: Rate | None = None,
+        **settings: Unpack[CommonSettings],
     ) -> Command:
         """Declare a definition whose jobs run a program; see docs/commands.md."""
-        settings = read_settings(
-            key=key,
-            version=version,
-            queue=queue,
-            retry=retry,
-            timeout=timeout,
-            memory=memory,
-            cpu=cpu,
-            open_files=open_files,
-            file_size=file_size,
-            grace=grace,
-            description=description,
-            max_running=max_running,
-            max_running_per_key=max_running_per_key,
-            rate=rate,
-            rate_per_key=rate_per_key,
-        )
-        return self._add_definition(Command(settings, argv, parameters, self.client, self._hooks))
+        refuse_unknown(settings, CommonSettings, "command")
+        own = read_settings(key=key, **settings)
+        return self._add_definition(Command(own, argv, parameters, self.client, self._hooks))
 
     def connector(self, key: str) -> Enqueuer[..., Json]:
         """Return an enqueuer for a connector, such as `jf.connector("http.request")`.

@@ -9,12 +9,13 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError, Json
 from jobforge.observability import tracing
+from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_batch, inherit_trace
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission, with_hint
+from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
 from jobforge.sdk.enqueue import AnyArgs, check_args, request_from_args
+from jobforge.sdk.enqueue_errors import with_hint
 from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
-from jobforge.sdk.running_job import inherit_from_current_job, inherit_into_batch, inherit_trace
 from jobforge.types.jobs import Enqueued, JobRequest
 from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
 

@@ -7,21 +7,11 @@ function from the coroutine that it returns.
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
-from jobforge.errors import Invalid, Json
+from jobforge.errors import Invalid
 from jobforge.sdk.definition import CallableDefinition
-from jobforge.sdk.definition_settings import (
-    DefinitionSettings,
-    Isolation,
-    Rate,
-    Size,
-    read_settings,
-)
-from jobforge.sdk.duration import Duration
-from jobforge.sdk.outcome_exceptions import Retry
-from jobforge.sdk.schedule import CatchUpOption, OverlapOption
+from jobforge.sdk.definition_settings import DefinitionSettings, JobSettings, read_settings
 
 if TYPE_CHECKING:
     from jobforge.sdk.context import Context
@@ -60,35 +50,7 @@ class JobDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> CallableDefinition[P, R, P, R]: ...
     @overload
-    def __call__(
-        self,
-        /,
-        *,
-        key: str = ...,
-        version: int = 1,
-        queue: str = "default",
-        retry: Retry | int | None = None,
-        timeout: Duration = 3600,
-        isolation: Isolation = "process",
-        memory: Size | None = None,
-        cpu: Duration | None = None,
-        open_files: int | None = None,
-        file_size: Size | None = None,
-        grace: Duration = 10,
-        description: str | None = None,
-        max_running: int | None = None,
-        max_running_per_key: int | None = None,
-        rate: Rate | None = None,
-        rate_per_key: Rate | None = None,
-        cron: str | None = None,
-        tz: str | None = None,
-        catch_up: CatchUpOption | None = None,
-        catch_up_limit: int | None = None,
-        overlap: OverlapOption | None = None,
-        jitter: Duration | None = None,
-        tenant: str | UUID | None = None,
-        payload: dict[str, Json] | None = None,
-    ) -> "JobDecorator": ...
+    def __call__(self, /, **settings: Unpack[JobSettings]) -> "JobDecorator": ...
 
     def __call__(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         if function is not None:

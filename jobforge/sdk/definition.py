@@ -24,7 +24,7 @@ from jobforge.payloads.signature import (
 from jobforge.redact import job_scope
 from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.engine_client import EngineClient
-from jobforge.sdk.enqueue import Enqueuer, EnqueueTarget
+from jobforge.sdk.enqueue import Enqueuer
 from jobforge.sdk.enqueue_options import Options
 from jobforge.sdk.hooks import Hook, Hooks, run_start_hooks
 from jobforge.types.jobs import ClaimedJob, encode_timestamp
@@ -43,7 +43,7 @@ Upgrade = Callable[[dict[str, Json]], dict[str, Json]]
 U = TypeVar("U", bound=Upgrade)
 
 
-class Definition(Enqueuer[P, R], EnqueueTarget):
+class Definition(Enqueuer[P, R]):
     """A job definition, which `@jf.job` creates. `P` are its parameters, `R` is its result."""
 
     has_artifacts_in_payload = False  # payloads contain payloads and results of other jobs

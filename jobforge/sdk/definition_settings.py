@@ -5,8 +5,9 @@ database.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 from uuid import UUID
 
 from jobforge.errors import Invalid, Json
@@ -105,63 +106,80 @@ class DefinitionSettings:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def read_settings(  # noqa: PLR0913 - one parameter per setting
-    *,
-    key: str = "_",
-    version: int = 1,
-    queue: str = "default",
-    retry: Retry | int | None = None,
-    timeout: Duration = 3600,
-    isolation: Isolation = "process",
-    memory: Size | None = None,
-    cpu: Duration | None = None,
-    open_files: int | None = None,
-    file_size: Size | None = None,
-    grace: Duration = 10,
-    description: str | None = None,
-    max_running: int | None = None,
-    max_running_per_key: int | None = None,
-    rate: Rate | None = None,
-    rate_per_key: Rate | None = None,
-    cron: str | None = None,
-    tz: str | None = None,
-    catch_up: CatchUpOption | None = None,
-    catch_up_limit: int | None = None,
-    overlap: OverlapOption | None = None,
-    jitter: Duration | None = None,
-    tenant: str | UUID | None = None,
-    payload: dict[str, Json] | None = None,
-) -> DefinitionSettings:
+class CommonSettings(TypedDict, total=False):
+    """The settings of functions and commands; docs/python.md describes each."""
+
+    version: int
+    queue: str
+    retry: Retry | int | None
+    timeout: Duration
+    memory: Size | None
+    cpu: Duration | None
+    open_files: int | None
+    file_size: Size | None
+    grace: Duration
+    description: str | None
+    max_running: int | None
+    max_running_per_key: int | None
+    rate: Rate | None
+    rate_per_key: Rate | None
+
+
+class JobSettings(CommonSettings, total=False):
+    """The settings of `@jf.job(…)`; docs/python.md describes each."""
+
+    key: str
+    isolation: Isolation
+    cron: str | None
+    tz: str | None
+    catch_up: CatchUpOption | None
+    catch_up_limit: int | None
+    overlap: OverlapOption | None
+    jitter: Duration | None
+    tenant: str | UUID | None
+    payload: dict[str, Json] | None
+
+
+def read_settings(**settings: Unpack[JobSettings]) -> DefinitionSettings:
     """Parse settings: durations, sizes such as `256MB`, and retries as a number or policy."""
+    refuse_unknown(settings, JobSettings, "job")
+    retry = settings.get("retry")
     policy = Retry(max_attempts=retry) if isinstance(retry, int) else retry or Retry()
     return DefinitionSettings(
-        key=key,
-        version=version,
-        queue=queue,
-        timeout_s=to_whole_seconds(timeout, "timeout"),
+        key=settings.get("key", "_"),
+        version=settings.get("version", 1),
+        queue=settings.get("queue", "default"),
+        timeout_s=to_whole_seconds(settings.get("timeout", 3600), "timeout"),
         max_attempts=policy.max_attempts,
         backoff_base_s=policy.base_s,
         backoff_cap_s=policy.cap_s,
         give_up_on=policy.give_up_on,
-        isolation=isolation,
-        limits=_read_limits(memory, cpu, open_files, file_size),
-        grace_s=to_seconds(grace, "grace"),
-        description=description,
-        max_running=max_running,
-        max_running_per_key=max_running_per_key,
-        rate=rate,
-        rate_per_key=rate_per_key,
+        isolation=settings.get("isolation", "process"),
+        limits=_read_limits(settings),
+        grace_s=to_seconds(settings.get("grace", 10), "grace"),
+        description=settings.get("description"),
+        max_running=settings.get("max_running"),
+        max_running_per_key=settings.get("max_running_per_key"),
+        rate=settings.get("rate"),
+        rate_per_key=settings.get("rate_per_key"),
         schedule=read_schedule(
-            cron,
-            tz=tz,
-            catch_up=catch_up,
-            catch_up_limit=catch_up_limit,
-            overlap=overlap,
-            jitter=jitter,
-            tenant=tenant,
-            payload=payload,
+            settings.get("cron"),
+            tz=settings.get("tz"),
+            catch_up=settings.get("catch_up"),
+            catch_up_limit=settings.get("catch_up_limit"),
+            overlap=settings.get("overlap"),
+            jitter=settings.get("jitter"),
+            tenant=settings.get("tenant"),
+            payload=settings.get("payload"),
         ),
     )
+
+
+def refuse_unknown(given: Mapping[str, object], kind: type, function: str) -> None:
+    """Raise TypeError for a keyword that is not a member of this TypedDict, as a signature does."""
+    unknown = given.keys() - kind.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument {min(unknown)!r}")
 
 
 def parse_size(given: Size, field: str) -> int:
@@ -184,18 +202,16 @@ def to_whole_seconds(given: Duration, field: str) -> int:
     return int(exact) + (exact > int(exact))
 
 
-def _read_limits(
-    memory: Size | None, cpu: Duration | None, open_files: int | None, file_size: Size | None
-) -> ProcessLimits:
+def _read_limits(settings: JobSettings) -> ProcessLimits:
     limits = ProcessLimits()
-    if memory is not None:
+    if (memory := settings.get("memory")) is not None:
         limits = replace(limits, memory_bytes=parse_size(memory, "memory"))
-    if cpu is not None:
+    if (cpu := settings.get("cpu")) is not None:
         limits = replace(limits, cpu_s=to_whole_seconds(cpu, "cpu"))
-    if open_files is not None:
+    if (open_files := settings.get("open_files")) is not None:
         _check_whole(open_files, "open_files", 16, 2**20)
         limits = replace(limits, open_files=open_files)
-    if file_size is not None:
+    if (file_size := settings.get("file_size")) is not None:
         limits = replace(limits, file_size_bytes=parse_size(file_size, "file_size"))
     return limits
 

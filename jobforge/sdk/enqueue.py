@@ -1,24 +1,19 @@
 """Enqueues jobs with arguments typed by the function's parameters: `definition.using(…)`."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 from uuid import UUID
 
 from jobforge.errors import Invalid, Json
 from jobforge.observability import tracing
 from jobforge.payloads.signature import Parameters, Shape
 from jobforge.sdk.definition_settings import DefinitionSettings
-from jobforge.sdk.duration import Duration
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.enqueue_options import (
     EMPTY_REQUEST,
-    Dedupe,
-    OnConflict,
-    OnParentFailure,
+    EnqueueOptions,
     Options,
     Parent,
-    TenantRef,
     merge_requests,
     read_options,
 )
@@ -30,19 +25,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class EnqueueTarget:
+class EnqueueTarget(Protocol):
     """The parts of a definition that enqueuing needs."""
 
     settings: DefinitionSettings
     client: EngineClient
 
     @property
-    def parameters(self) -> Parameters:
-        raise NotImplementedError
+    def parameters(self) -> Parameters: ...
 
     @property
-    def result(self) -> Shape:
-        raise NotImplementedError
+    def result(self) -> Shape: ...
 
 
 class Args(Generic[P, R]):
@@ -101,54 +94,9 @@ class Enqueuer(Generic[P, R]):
         """The name from `using(node=…)`, or None."""
         return self._options.node
 
-    def using(  # noqa: PLR0913 - one parameter per option
-        self,
-        *,
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        far_future: bool | None = None,
-        key: str | None = None,
-        dedupe: Dedupe = None,
-        on_conflict: OnConflict | None = None,
-        priority: int | None = None,
-        queue: str | None = None,
-        tags: Sequence[str] | None = None,
-        max_attempts: int | None = None,
-        timeout: Duration | None = None,
-        expires_in: Duration | None = None,
-        expires_at: datetime | None = None,
-        limit_key: str | None = None,
-        correlation_id: str | None = None,
-        after: Parent | Iterable[Parent] | None = None,
-        on_parent_failure: OnParentFailure | None = None,
-        node: str | None = None,
-    ) -> "Enqueuer[P, R]":
+    def using(self, **options: Unpack[EnqueueOptions]) -> "Enqueuer[P, R]":
         """Return an enqueuer with these options added; docs/python.md describes each option."""
-        options = read_options(
-            tenant=tenant,
-            conn=conn,
-            delay=delay,
-            at=at,
-            far_future=far_future,
-            key=key,
-            dedupe=dedupe,
-            on_conflict=on_conflict,
-            priority=priority,
-            queue=queue,
-            tags=tags,
-            max_attempts=max_attempts,
-            timeout=timeout,
-            expires_in=expires_in,
-            expires_at=expires_at,
-            limit_key=limit_key,
-            correlation_id=correlation_id,
-            after=after,
-            on_parent_failure=on_parent_failure,
-            node=node,
-        )
-        return Enqueuer(self._target, options.override(self._options))
+        return Enqueuer(self._target, read_options(options).override(self._options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a job and return its handle.

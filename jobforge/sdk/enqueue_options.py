@@ -6,11 +6,11 @@ Options are validated on input and stored as a JobRequest without definition and
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 from uuid import UUID
 
-from jobforge.errors import Invalid, JobForgeError
-from jobforge.sdk.definition_settings import to_whole_seconds
+from jobforge.errors import Invalid
+from jobforge.sdk.definition_settings import refuse_unknown, to_whole_seconds
 from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.types.jobs import JobRequest
 
@@ -21,15 +21,6 @@ OnParentFailure = Literal["cancel", "run", "wait"]
 
 EMPTY_REQUEST = JobRequest("")
 
-# Request fields whose option in `using(…)` has another name.
-_OPTION_NAMES = {
-    "run_at": "at",
-    "delay_s": "delay",
-    "expires_in_s": "expires_in",
-    "timeout_s": "timeout",
-    "key_window_s": "dedupe",
-}
-
 
 class HasId(Protocol):
     """A job with an ID: a handle of an enqueued job, or a node of a workflow."""
@@ -39,6 +30,31 @@ class HasId(Protocol):
 
 
 Parent = UUID | HasId
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """The arguments of `using(…)`; docs/python.md describes each. None is the default of all."""
+
+    tenant: TenantRef | None
+    conn: Any  # a connection of any of the libraries in integrations/
+    delay: Duration | None
+    at: datetime | None
+    far_future: bool | None
+    key: str | None
+    dedupe: Dedupe
+    on_conflict: OnConflict | None
+    priority: int | None
+    queue: str | None
+    tags: Sequence[str] | None
+    max_attempts: int | None
+    timeout: Duration | None
+    expires_in: Duration | None
+    expires_at: datetime | None
+    limit_key: str | None
+    correlation_id: str | None
+    after: Parent | Iterable[Parent] | None
+    on_parent_failure: OnParentFailure | None
+    node: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,56 +87,37 @@ def merge_requests(request: JobRequest, defaults: JobRequest) -> JobRequest:
     return JobRequest._make(default if own is None else own for own, default in pairs)
 
 
-def read_options(  # noqa: PLR0913 - one parameter per option
-    *,
-    tenant: TenantRef | None,
-    conn: Any,  # noqa: ANN401 - a connection of any of several libraries
-    delay: Duration | None,
-    at: datetime | None,
-    far_future: bool | None,
-    key: str | None,
-    dedupe: Dedupe,
-    on_conflict: OnConflict | None,
-    priority: int | None,
-    queue: str | None,
-    tags: Sequence[str] | None,
-    max_attempts: int | None,
-    timeout: Duration | None,
-    expires_in: Duration | None,
-    expires_at: datetime | None,
-    limit_key: str | None,
-    correlation_id: str | None,
-    after: Parent | Iterable[Parent] | None,
-    on_parent_failure: OnParentFailure | None,
-    node: str | None,
-) -> Options:
+def read_options(options: EnqueueOptions) -> Options:
+    """Validate the options of `using(…)`."""
+    refuse_unknown(options, EnqueueOptions, "using")
+    tags, timeout = options.get("tags"), options.get("timeout")
     if isinstance(tags, str):  # a string is a sequence of strings, too
         raise Invalid("tags must be a list of texts", field="tags")
-    mode, window_s = _key_mode(dedupe)
+    mode, window_s = _key_mode(options.get("dedupe"))
     return Options(
-        tenant,
-        conn,
+        options.get("tenant"),
+        options.get("conn"),
         EMPTY_REQUEST._replace(
-            queue=queue,
-            priority=priority,
-            run_at=_moment(at, "at"),
-            delay_s=_seconds(delay, "delay"),
-            expires_at=_moment(expires_at, "expires_at"),
-            expires_in_s=_seconds(expires_in, "expires_in"),
-            max_attempts=max_attempts,
+            queue=options.get("queue"),
+            priority=options.get("priority"),
+            run_at=_moment(options.get("at"), "at"),
+            delay_s=_seconds(options.get("delay"), "delay"),
+            expires_at=_moment(options.get("expires_at"), "expires_at"),
+            expires_in_s=_seconds(options.get("expires_in"), "expires_in"),
+            max_attempts=options.get("max_attempts"),
             timeout_s=None if timeout is None else to_whole_seconds(timeout, "timeout"),
-            key=key,
+            key=options.get("key"),
             key_mode=mode,
             key_window_s=window_s,
-            on_conflict=on_conflict,
-            limit_key=limit_key,
+            on_conflict=options.get("on_conflict"),
+            limit_key=options.get("limit_key"),
             tags=None if tags is None else list(tags),
-            correlation_id=correlation_id,
-            far_future=far_future,
-            on_parent_failure=on_parent_failure,
+            correlation_id=options.get("correlation_id"),
+            far_future=options.get("far_future"),
+            on_parent_failure=options.get("on_parent_failure"),
         ),
-        read_parents(after),
-        node,
+        read_parents(options.get("after")),
+        options.get("node"),
     )
 
 
@@ -129,16 +126,6 @@ def read_parents(after: object) -> tuple[Any, ...]:
     if after is None:
         return ()
     return tuple(after) if isinstance(after, Iterable) else (after,)
-
-
-def rename_error_field(error: JobForgeError) -> JobForgeError:
-    """Return the error with the option name of `using(…)` for the field that the engine refused."""
-    field = error.field or ""
-    option = _OPTION_NAMES.get(field)
-    if option is None:
-        return error
-    message, detail = error.message.replace(field, option), {**error.detail, "field": option}
-    return type(error)(message, field=option, detail=detail, hint=error.hint)
 
 
 def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:

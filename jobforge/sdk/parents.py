@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from jobforge.calls.rows import read_lineage
+from jobforge.calls.workflows import read_lineage
 from jobforge.errors import Conflict, Json, NotFound
 from jobforge.sdk.durable import RequestChannel
 from jobforge.sdk.enqueue import AnyArgs

@@ -1,15 +1,22 @@
 """An app's own connections: one pool for threads and one per event loop, opened on first use.
 
 The database or server is looked up at the same time. A forked process gets its own pools.
+
+An operation of the SDK is written once for sync and async code: as a generator that yields steps
+and receives their results. `Pools.run` takes the steps in a thread, `Pools.arun` in an event loop.
 """
 
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import cached_property
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
 
+from jobforge import integrations
+from jobforge.calls import Call
 from jobforge.client.address import ServerAddress
 from jobforge.errors import Conflict
 
@@ -20,20 +27,59 @@ if TYPE_CHECKING:  # imported on first use: a job's process needs none of them
     from jobforge.db import Database, Pool
 from jobforge.sdk.engine_location import DatabaseAddress
 
-_NO_SERVER = "this app has a database, and asks no server"
+T = TypeVar("T")
+Conn = Any  # a connection of one of the libraries in integrations/
+
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
 
 
-@dataclass(frozen=True, slots=True)
-class EnginePool:
+class Send(NamedTuple):
+    """Run a call on a connection of the caller, or on one of the app's own.
+
+    With `tenant_id`, the call names its tenant; a login that may not name a tenant gets the tenant
+    set in the transaction as well.
+    """
+
+    call: Any  # a Call, or an ApiRequest to a server
+    conn: Conn = None
+    tenant_id: UUID | None = None
+
+
+class Stream(NamedTuple):
+    """Run many calls for a tenant in one transaction on one of the app's own connections."""
+
+    tenant_id: UUID
+    calls: Iterable[Call[Any]]
+
+
+class Ask:
+    """Call a function of the worker of the running job; it may return an awaitable."""
+
+    __slots__ = ("args", "function")
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:  # noqa: ANN401 - the function's arguments
+        self.function = function
+        self.args = args
+
+
+class Block(Ask):
+    """Call a function that blocks, in async code in another thread."""
+
+    __slots__ = ()
+
+
+Step = Send | Stream | Ask
+Steps = Generator[Step, Any, T]
+
+
+class EnginePool(NamedTuple):
     """A pool, and whether its login may name a tenant by argument alone."""
 
     pool: "Pool | Transport"
     is_service: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AsyncEnginePool:
+class AsyncEnginePool(NamedTuple):
     """Like EnginePool, for one event loop."""
 
     pool: "Database | AsyncTransport"
@@ -62,10 +108,40 @@ class Pools:
         self._source: EnginePool | None = None
         self._by_loop = _new_loop_map()
 
-    @property
+    @cached_property
     def is_remote(self) -> bool:
         """Whether requests go to a server instead of a database."""
         return self._find_server() is not None
+
+    def run(self, steps: Steps[T]) -> T:
+        """Take the steps; return the result of the operation."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = self._take(step)
+                except Exception as error:  # noqa: BLE001 - the operation handles it or raises it
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned
+
+    async def arun(self, steps: Steps[T]) -> T:
+        """Like `run`, for async code."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = await self._atake(step)
+                except Exception as error:  # noqa: BLE001 - the operation handles it or raises it
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned
 
     def database(self) -> "Pool":
         """Return the sync database pool; raise Conflict when the app uses a server."""
@@ -83,24 +159,6 @@ class Pools:
         pool = (await self.get_loop_pool()).pool
         if not isinstance(pool, Database):
             raise Conflict(_NO_CONNECTION)
-        return pool
-
-    def transport(self) -> "Transport":
-        """Return the sync HTTP transport; raise Conflict when the app uses a database."""
-        from jobforge.client.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
-
-        pool = self.get_sync_pool().pool
-        if not isinstance(pool, Transport):
-            raise Conflict(_NO_SERVER)
-        return pool
-
-    async def transport_of_this_loop(self) -> "AsyncTransport":
-        """Like `transport`, for async code."""
-        from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - httpx2 is an extra
-
-        pool = (await self.get_loop_pool()).pool
-        if not isinstance(pool, AsyncTransport):
-            raise Conflict(_NO_SERVER)
         return pool
 
     def get_sync_pool(self) -> EnginePool:
@@ -155,6 +213,31 @@ class Pools:
         self._by_loop.clear()
         self.close()
 
+    def _take(self, step: Step) -> Any:  # noqa: ANN401 - the step's result
+        if isinstance(step, Send):
+            if step.conn is not None:
+                return integrations.run(step.conn, step.call)
+            pool, is_service = self.get_sync_pool()
+            return pool.run(step.call if is_service else _name_tenant(step))
+        if isinstance(step, Stream):
+            return self.database().run_all(step.tenant_id, step.calls)
+        return step.function(*step.args)
+
+    async def _atake(self, step: Step) -> Any:  # noqa: ANN401 - the step's result
+        if isinstance(step, Send):
+            if step.conn is not None:
+                return await integrations.arun(step.conn, step.call)
+            pool, is_service = await self.get_loop_pool()
+            return await pool.run(step.call if is_service else _name_tenant(step))
+        if isinstance(step, Stream):
+            return await (await self.database_of_this_loop()).run_all(step.tenant_id, step.calls)
+        if isinstance(step, Block):
+            import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
+
+            return await asyncio.to_thread(step.function, *step.args)
+        result = step.function(*step.args)
+        return await result if isawaitable(result) else result
+
     def _drop_closed_loops(self) -> None:
         """Abort the pools of loops that closed without `aclose`, as at the end of `asyncio.run`.
 
@@ -208,6 +291,10 @@ class Pools:
         pool = Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
         await pool.open()
         return AsyncEnginePool(pool, (await pool.inspect()).is_service)
+
+
+def _name_tenant(step: Send) -> Any:  # noqa: ANN401 - a Call
+    return step.call if step.tenant_id is None else step.call.for_tenant(step.tenant_id)
 
 
 def _close_unless_forked(pool: "Pool | Transport", opened_by: int) -> None:

@@ -4,9 +4,9 @@ from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from jobforge.sdk.call_context import TenantScope
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.enqueue_options import TenantRef
-from jobforge.sdk.tenancy import TenantScope
 
 if TYPE_CHECKING:
     from jobforge.db import AsyncConnection, Connection

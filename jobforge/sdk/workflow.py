@@ -13,12 +13,12 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, JobFailed, Json
+from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_workflow
 from jobforge.sdk.duration import Duration
 from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
 from jobforge.sdk.enqueue import AnyArgs, request_from_args
 from jobforge.sdk.enqueue_options import OnParentFailure, Parent, TenantRef, read_parents
 from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
-from jobforge.sdk.running_job import inherit_from_current_job, inherit_into_workflow
 from jobforge.sdk.workflow_nodes import CURRENT_NODES, Nodes, WorkflowItem
 from jobforge.types.workflows import (
     MadeWorkflow,

@@ -18,14 +18,13 @@ from jobforge.artifacts import Artifacts
 from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.redact import register_secret
+from jobforge.sdk.call_context import TenantScope, inherit_correlation, set_process_channel
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.hooks import Hook
 from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancelled
-from jobforge.sdk.running_job import inherit_correlation, set_process_channel
-from jobforge.sdk.tenancy import TenantScope
 from jobforge.sdk.verdict import (
     Verdict,
     verdict_from_error,

@@ -17,8 +17,8 @@ from jobforge.errors import Invalid, Json
 from jobforge.observability import logs
 from jobforge.payloads.size import may_have_large_payload
 from jobforge.redact import NOT_HIDDEN_WARNING, RedactionScope, can_be_hidden, redact
-from jobforge.sdk.enqueue_options import rename_error_field
-from jobforge.sdk.running_job import inherit_correlation
+from jobforge.sdk.call_context import inherit_correlation
+from jobforge.sdk.enqueue_errors import rename_error_field
 from jobforge.security.secret_lookup import Secrets
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
 from jobforge.worker.notes import NoteBuffer
@@ -72,7 +72,7 @@ class WorkerJobServices:
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         requests = inherit_correlation(job, jobs)
         call = calls.enqueue_jobs(requests)
-        if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
+        if self._payloads is not None and may_have_large_payload(str(call.arguments["jobs"])):
             put = self._payloads.put_payloads
             call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
         return await self._run(call.under_lease(self.worker_id, job.token))

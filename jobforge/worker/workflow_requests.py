@@ -9,9 +9,9 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.results import Result, json_columns
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.running_job import (
+from jobforge.sdk.call_context import (
     inherit_into_batch,
     inherit_into_workflow,
     inherit_trace,
@@ -22,12 +22,14 @@ from jobforge.types.workflows import BatchRequest, WorkflowRequest
 
 T = TypeVar("T")
 
+_PARENTS: Result[Json] = json_columns(dict, "parents", "workflow")  # as JSON
+
 
 def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Json]:
     """Return the call for the request; its result is JSON. Raises Invalid for an unknown kind."""
     match kind:
         case "parents":
-            return calls.load_parents(worker_id, job.token)._replace(decode=_parents_to_json)
+            return calls.load_parents(worker_id, job.token)._replace(result=_PARENTS)
         case "add_nodes":
             add_call = calls.add_workflow_jobs(
                 worker_id, job.token, inherit_trace_in_nodes(job, data)
@@ -53,12 +55,7 @@ def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) 
 
 
 def _decode_as_json(call: Call[T], to_json: Callable[[T], Json]) -> Call[Json]:
-    return call._replace(decode=lambda rows: to_json(call.decode(rows)))
-
-
-def _parents_to_json(rows: Rows) -> Json:
-    parents, workflow = rows[0]
-    return {"parents": parents, "workflow": workflow}
+    return call.map_result(to_json)
 
 
 def _workflow_to_json(workflow: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow

@@ -18,9 +18,9 @@ from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, 
 
 from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
 from jobforge.calls import Call
-from jobforge.client.retry import RetryPolicy
 from jobforge.client.routes import ROUTES, request_from_call
 from jobforge.client.stream import StreamEvent
+from jobforge.client.transport import RetryPolicy
 from jobforge.security.webhook_secrets import generate_webhook_id
 from jobforge.types.api_keys import Role
 from jobforge.types.events import DeliveryOutcome, Dispatched, EventFilter, Reaction

@@ -28,7 +28,7 @@ from jobforge import (
     redact,
     verify_webhook,
 )
-from jobforge.calls import Call
+from jobforge.calls.call import query
 from jobforge.db.sqlstates import error_from_sqlstate
 from jobforge.embedded import PostgresServer
 from jobforge.errors import ChildFailed, JobForgeError, Json
@@ -221,7 +221,7 @@ class CaseRunner:
 
     def _rows(self, sql: str, values: list[Json]) -> list[Json]:
         text = f"select coalesce(json_agg(row_to_json(x)), '[]')::text from ({sql}) as x"
-        call = Call(text, values, lambda rows: json.loads(rows[0][0]))
+        call = query(text, values, lambda rows: json.loads(rows[0][0]))
         return cast("list[Json]", db.run(self._conn, call))
 
     def _match_error(self, error: JobForgeError, step: dict[str, Json]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jobforge import Cancel, Context, JobForge, Retry
-from jobforge.sdk.running_job import find_process_channel
+from jobforge.sdk.call_context import find_process_channel
 from jobforge.worker.isolation.channel import SocketChannel
 from jobforge.worker.isolation.frames import FrameKind, encode_frame
 

@@ -20,7 +20,7 @@ from psycopg.pq import Trace
 from psycopg.rows import dict_row
 
 from jobforge import calls, db
-from jobforge.calls import Call, rows
+from jobforge.calls.call import Call, query
 from jobforge.errors import ConfigError, JobForgeError
 from jobforge.types.jobs import EnqueueStatus, JobRequest
 
@@ -109,9 +109,13 @@ def _open(url: str) -> Iterator[db.Pool]:
 def test_after_an_interrupted_call_the_next_call_works(
     database: Database, conn: Connection
 ) -> None:
-    held: Call[None] = Call("select pg_advisory_xact_lock(7)", (), rows.nothing, is_frequent=True)
+    held: Call[None] = query(
+        "select pg_advisory_xact_lock(7)", (), lambda _: None, is_frequent=True
+    )
     size = 20_000_000
-    long: Call[int] = Call("select length(%s)", ("x" * size,), rows.value, is_frequent=True)
+    long: Call[int] = query(
+        "select length(%s)", ("x" * size,), lambda rows: rows[0][0], is_frequent=True
+    )
     pool = db.Pool(database.url, size=1)
     pool.open()
     conn.execute("select pg_advisory_lock(7)")
@@ -220,7 +224,7 @@ async def test_settings_of_the_url_override_the_defaults(database: Database) -> 
 
 
 async def test_a_call_can_commit_asynchronously(pool: db.Database) -> None:
-    show: Call[str] = Call(
+    show: Call[str] = query(
         "select current_setting('synchronous_commit')", (), lambda rows: str(rows[0][0])
     )
     assert await pool.run(show.with_setting("synchronous_commit", "local")) == "local"

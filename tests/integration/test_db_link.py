@@ -5,12 +5,12 @@ from cluster import Connection, Database
 from integration.worker_harness import cut_connections
 
 from jobforge import db
-from jobforge.calls import Call
+from jobforge.calls.call import Call, query
 from jobforge.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
 
-DURABILITY: Call[str] = Call(
+DURABILITY: Call[str] = query(
     "select current_setting('synchronous_commit')", (), lambda rows: str(rows[0][0])
 )
 

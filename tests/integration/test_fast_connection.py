@@ -8,15 +8,15 @@ from cluster import Connection, Database, wait_until
 from integration.worker_harness import cut_connections
 
 from jobforge import db
-from jobforge.calls import Call, rows
+from jobforge.calls.call import Call, query
 from jobforge.db.fast_connection import FastConnection
 from jobforge.errors import Invalid, Unavailable
 
 pytestmark = pytest.mark.anyio
 
-BACKEND: Call[int] = Call("select pg_backend_pid()", (), rows.value)
-REFUSED: Call[int] = Call("select %s::integer", ("no number",), rows.value)
-HELD: Call[None] = Call("select pg_advisory_xact_lock(1)", (), rows.nothing)
+BACKEND: Call[int] = query("select pg_backend_pid()", (), lambda rows: rows[0][0])
+REFUSED: Call[int] = query("select %s::integer", ("no number",), lambda rows: rows[0][0])
+HELD: Call[None] = query("select pg_advisory_xact_lock(1)", (), lambda _: None)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_calls_share_one_connection_that_survives_a_refused_call(
 
 
 async def test_a_statement_that_the_session_has_lost_is_prepared_again(swift: db.Database) -> None:
-    forget: Call[None] = Call("discard all", (), lambda _: None)
+    forget: Call[None] = query("discard all", (), lambda _: None)
     backend = await swift.run_fast(BACKEND)
     await swift.run_fast(forget)
     assert await swift.run_fast(BACKEND) == backend
@@ -60,7 +60,7 @@ async def test_a_statement_that_the_session_has_lost_is_prepared_again(swift: db
 
 async def test_a_message_larger_than_the_socket_buffer_is_sent_whole(swift: db.Database) -> None:
     size = 20_000_000
-    length: Call[int] = Call("select length(%s)", ("x" * size,), rows.value)
+    length: Call[int] = query("select length(%s)", ("x" * size,), lambda rows: rows[0][0])
     assert await swift.run_fast(length) == size
 
 

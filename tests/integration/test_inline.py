@@ -16,8 +16,8 @@ from jobforge import Context, JobForge
 from jobforge.errors import Json, NotFound, TenantRequired
 from jobforge.observability import logs
 from jobforge.redact import RedactionScope
+from jobforge.sdk.call_context import choose_tenant
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.tenancy import choose_tenant
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
 from jobforge.worker.inline import InlineRun, InlineRunner
 from jobforge.worker.runner_protocol import Report, StopReason

@@ -9,12 +9,14 @@ from integration.worker_harness import cut_connections
 from psycopg.pq import TransactionStatus
 
 from jobforge import db
-from jobforge.calls import Call, rows
+from jobforge.calls.call import Call, query
 from jobforge.errors import Invalid, Unavailable
 
-BACKEND: Call[int] = Call("select pg_backend_pid()", (), rows.value, is_frequent=True)
-REFUSED: Call[int] = Call("select %s::integer", ("no number",), rows.value, is_frequent=True)
-HELD: Call[None] = Call("select pg_advisory_xact_lock(1)", (), rows.nothing, is_frequent=True)
+BACKEND: Call[int] = query("select pg_backend_pid()", (), lambda rows: rows[0][0], is_frequent=True)
+REFUSED: Call[int] = query(
+    "select %s::integer", ("no number",), lambda rows: rows[0][0], is_frequent=True
+)
+HELD: Call[None] = query("select pg_advisory_xact_lock(1)", (), lambda _: None, is_frequent=True)
 
 
 @pytest.fixture

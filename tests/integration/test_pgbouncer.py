@@ -17,6 +17,7 @@ from contract.typescript_sdk import node, worker_command
 from integration.call_setup import A_JOB, TENANT_A, TENANT_B, WORKER, report
 
 from jobforge import calls, db
+from jobforge.calls.call import query
 from jobforge.embedded.binaries import account_for
 from jobforge.errors import Denied, LeaseLost, TenantRequired
 from jobforge.types.jobs import BeatStatus, JobRequest, State
@@ -38,7 +39,7 @@ max_client_conn = 100
 logfile = {folder}/pgbouncer.log
 """
 
-BACKEND: calls.Call[int] = calls.Call("select pg_backend_pid()", (), lambda rows: int(rows[0][0]))
+BACKEND: calls.Call[int] = query("select pg_backend_pid()", (), lambda rows: int(rows[0][0]))
 
 pytestmark = [
     pytest.mark.anyio,

@@ -1,6 +1,5 @@
 """The examples of the guide to the Python API run, and its tables are complete."""
 
-import inspect
 import re
 from pathlib import Path
 
@@ -9,8 +8,8 @@ from integration.call_setup import TENANT_A
 from integration.page_runner import run_page
 
 from jobforge import Context, Handle
-from jobforge.sdk.definition_settings import read_settings
-from jobforge.sdk.enqueue import Enqueuer
+from jobforge.sdk.definition_settings import JobSettings
+from jobforge.sdk.enqueue_options import EnqueueOptions
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "python.md"
@@ -31,8 +30,8 @@ def test_the_guide_explains_every_option_and_every_setting() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)", row)}
     wanted = {
-        *list(inspect.signature(Enqueuer.using).parameters)[1:],
-        *inspect.signature(read_settings).parameters,
+        *EnqueueOptions.__annotations__,
+        *JobSettings.__annotations__,
     }
     assert sorted(wanted - named) == []
 

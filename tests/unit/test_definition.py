@@ -343,7 +343,7 @@ def test_inside_a_job_enqueue_uses_the_channel(
     jf: JobForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, _ = make_hooked(jf)
-    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", channel := ProcessChannel())
+    monkeypatch.setattr("jobforge.sdk.call_context._process_channel", channel := ProcessChannel())
     handle = count.using(priority=3).enqueue()
     asyncio.run(count.using(tenant=TENANT).aenqueue())
     count.enqueue_many([count.args(), count.args()])
@@ -376,7 +376,7 @@ def test_contradictory_options_are_refused_by_name(
 
 
 def test_later_options_override_earlier_ones(jf: JobForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", channel := ProcessChannel())
+    monkeypatch.setattr("jobforge.sdk.call_context._process_channel", channel := ProcessChannel())
     first = jf.job(_nothing).using(priority=1, queue="slow", key="k")
     first.using(priority=2, dedupe="active").enqueue()
     (job,) = channel.jobs

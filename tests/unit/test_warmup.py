@@ -8,7 +8,7 @@ import pytest
 CODE = """
 import os, signal
 from jobforge import JobForge
-from jobforge.sdk.running_job import find_process_channel
+from jobforge.sdk.call_context import find_process_channel
 from jobforge.worker.isolation.warmup import warm_up
 
 def found():

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from jobforge.calls import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.call import Call, query
+from jobforge.calls.results import Rows
 
 T = TypeVar("T")
 
@@ -85,11 +85,11 @@ class ServerConditions:
 
 
 def clock() -> Call[datetime]:
-    return Call("select clock_timestamp()", (), lambda rows: rows[0][0])
+    return query("select clock_timestamp()", (), lambda rows: rows[0][0])
 
 
 def server_conditions() -> Call[ServerConditions]:
-    return Call(
+    return query(
         """
         select current_setting('autovacuum')::boolean,
                pg_catalog.pg_has_role(session_user, 'pg_read_all_stats', 'usage')
@@ -104,7 +104,7 @@ def vacuum_blockers() -> Call[list[VacuumBlocker]]:
 
     Only members of pg_read_all_stats see the sessions of other logins.
     """
-    return Call(
+    return query(
         """
         select h.kind, h.name, h.login, h.program, h.state, h.age, h.seconds
           from (select 'session' as kind, a.pid::text as name, a.usename::text as login,
@@ -142,7 +142,7 @@ def lock_waits() -> Call[list[LockWait]]:
 
     Only members of pg_read_all_stats see what sessions of other logins do.
     """
-    return Call(
+    return query(
         """
         select w.pid, w.usename::text, w.application_name,
                extract(epoch from clock_timestamp() - l.since)::float8 as seconds,
@@ -166,7 +166,7 @@ def lock_waits() -> Call[list[LockWait]]:
 
 
 def tables() -> Call[list[TableStats]]:
-    return Call(
+    return query(
         """
         select c.relname::text, pg_catalog.pg_total_relation_size(c.oid), s.n_live_tup,
                s.n_dead_tup, greatest(s.last_autovacuum, s.last_vacuum),
@@ -183,7 +183,7 @@ def tables() -> Call[list[TableStats]]:
 
 
 def partition_coverage() -> Call[list[PartitionCoverage]]:
-    return Call(
+    return query(
         """
         select p.relname::text,
                -- By day or by month: the upper bound of the last partition.
@@ -211,11 +211,11 @@ def partition_coverage() -> Call[list[PartitionCoverage]]:
 
 def access_faults() -> Call[list[str]]:
     """Return where owners, grants, policies and row security differ from the release."""
-    return Call("select fault from jobforge.access_faults()", (), _first_column)
+    return query("select fault from jobforge.access_faults()", (), _first_column)
 
 
 def connections() -> Call[ConnectionUsage]:
-    return Call(
+    return query(
         """
         select count(*)::integer, current_setting('max_connections')::integer
           from pg_catalog.pg_stat_activity as a

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from jobforge.calls import Call
-from jobforge.calls.rows import Rows
+from jobforge.calls.call import Call, query
+from jobforge.calls.results import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Inspection:
 
 def inspect(announced_pid: int) -> Call[Inspection]:
     """Return the query. A pooler announces a process ID other than the backend's actual one."""
-    return Call(
+    return query(
         """
         select current_setting('server_version_num')::integer, session_user::text, r.rolsuper,
                r.rolbypassrls,

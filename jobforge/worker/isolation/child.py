@@ -24,12 +24,12 @@ from jobforge.payloads.signature import Arguments
 from jobforge.payloads.size import RESULT_LIMIT, fits
 from jobforge.redact import CURRENT_SCOPE, job_scope
 from jobforge.sdk import verdict
+from jobforge.sdk.call_context import set_process_channel
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import DefinitionSettings, ProcessLimits
 from jobforge.sdk.outcome_exceptions import Cancelled
-from jobforge.sdk.running_job import set_process_channel
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jsonb import encode, replace_unencodable
 from jobforge.worker.isolation import limits

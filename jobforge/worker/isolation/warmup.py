@@ -9,11 +9,11 @@ import signal
 import socket
 from uuid import UUID
 
+from jobforge.sdk.call_context import set_process_channel
 from jobforge.sdk.definition import CallableDefinition
 from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.hooks import Hooks
-from jobforge.sdk.running_job import set_process_channel
 from jobforge.worker.isolation.channel import encode_job
 from jobforge.worker.isolation.child import run_job
 

@@ -1,24 +1,107 @@
-"""The running job whose code calls the SDK: its worker, and the fields that its new jobs inherit.
+"""Where a call of the SDK comes from: the ambient tenant, and the running job with its worker.
 
 A job's process has a JobProcessChannel. In the event loop of a worker without a database, a
 LoopJobServices serves all jobs. Both carry the requests of a job's code to its worker, for the
 job's own tenant. New jobs inherit correlation ID and traceparent unless they set their own.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from jobforge.errors import Conflict, Denied, Json
-from jobforge.sdk.enqueue_calls import join_enqueued, split_batches
+from jobforge.errors import Conflict, Denied, Invalid, Json, TenantRequired
 from jobforge.sdk.enqueue_options import TenantRef
-from jobforge.sdk.tenancy import get_ambient_tenant, parse_tenant_uuid
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, UniformJobs
 from jobforge.types.workflows import BatchRequest, WorkflowRequest
 
-TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result of each request
+T = TypeVar("T")
+NodeDocument = Mapping[str, Json]
+
+_CALLBACKS = ("on_success", "on_failure", "on_complete")
+_REMEMBERED_S = 60.0
+
+# Set by `with jf.tenant(…)`; the last element is the innermost block.
+_TENANT_STACK: ContextVar[tuple[TenantRef, ...]] = ContextVar("jobforge_tenant", default=())
+
+
+class TenantScope:
+    """Sets the ambient tenant: `with jf.tenant("acme"):`, in sync or async code.
+
+    One scope may be entered again, nested in itself, or by several tasks at a time. So the scope
+    stores no state about who entered it.
+    """
+
+    __slots__ = ("_tenant",)
+
+    def __init__(self, tenant: TenantRef) -> None:
+        self._tenant = _check_tenant(tenant)
+
+    def __enter__(self) -> None:
+        _TENANT_STACK.set((*_TENANT_STACK.get(), self._tenant))
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        _TENANT_STACK.set(_TENANT_STACK.get()[:-1])
+
+
+class TenantIdCache:
+    """Tenant IDs by slug, cached for a minute."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[UUID, float]] = {}
+
+    def get(self, slug: str) -> UUID | None:
+        tenant_id, until = self._known.get(slug, (None, 0.0))
+        return tenant_id if time.monotonic() < until else None
+
+    def put(self, slug: str, tenant_id: UUID) -> UUID:
+        self._known[slug] = (tenant_id, time.monotonic() + _REMEMBERED_S)
+        return tenant_id
+
+    def clear(self) -> None:
+        self._known.clear()
+
+
+def choose_tenant(named: TenantRef | None, default: Callable[[], TenantRef | None]) -> TenantRef:
+    """Return the tenant to use; raise TenantRequired with the ways to name one."""
+    tenant = get_ambient_tenant() if named is None else named
+    if tenant is None:
+        job = CURRENT_JOB.get()
+        tenant = default() if job is None else job.tenant_id
+    if tenant is not None:
+        return _check_tenant(tenant)
+    raise TenantRequired(
+        "no tenant is named: give one with using(tenant=…), around the call with jf.tenant(…), or"
+        " for the app with JobForge(tenant=…) or JOBFORGE_TENANT"
+    )
+
+
+def get_ambient_tenant() -> TenantRef | None:
+    """Return the tenant of the enclosing `with jf.tenant(…)` block, or None."""
+    stack = _TENANT_STACK.get()
+    return stack[-1] if stack else None
+
+
+def parse_tenant_uuid(tenant: TenantRef) -> UUID | None:
+    """Return the tenant's UUID, also from text; None for a slug."""
+    if isinstance(tenant, UUID):
+        return tenant
+    try:
+        return UUID(tenant) if len(tenant) >= 32 else None
+    except ValueError:
+        return None
+
+
+def _check_tenant(tenant: object) -> TenantRef:
+    if isinstance(tenant, UUID) or (isinstance(tenant, str) and tenant):
+        return tenant
+    raise Invalid(f"a tenant is a UUID or a slug, not {tenant!r}", field="tenant")
 
 
 class JobProcessChannel(Protocol):
@@ -54,22 +137,6 @@ def find_process_channel() -> JobProcessChannel | None:
     return _process_channel
 
 
-def enqueue_over_channel(
-    channel: JobProcessChannel, jobs: Sequence[JobRequest], tenant: TenantRef | None
-) -> TenantEnqueued:
-    check_own_tenant(tenant, channel.tenant_id)
-    return channel.tenant_id, join_enqueued(channel.enqueue(batch) for batch in split_batches(jobs))
-
-
-async def enqueue_with_services(
-    services: LoopJobServices, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: TenantRef | None
-) -> TenantEnqueued:
-    check_own_tenant(tenant, job.tenant_id)
-    return job.tenant_id, join_enqueued(
-        [await services.enqueue(job, batch) for batch in split_batches(jobs)]
-    )
-
-
 def check_own_tenant(tenant: TenantRef | None, own: UUID) -> None:
     """Raise Denied for any tenant, named or ambient, but the job's own."""
     requested = get_ambient_tenant() if tenant is None else tenant
@@ -90,12 +157,6 @@ def refuse_to_emit(conn: Any) -> None:  # noqa: ANN401 - a connection of any lib
             "a job's process has no database: emit on a connection of its own, by conn=…, or from"
             ' an isolation="inline" job'
         )
-
-
-T = TypeVar("T")
-NodeDocument = Mapping[str, Json]
-
-_CALLBACKS = ("on_success", "on_failure", "on_complete")
 
 
 def inherit_from_current_job(inherit: Callable[[ClaimedJob, T], T], value: T) -> T:

@@ -1,0 +1,73 @@
+"""Payloads and results of an app's jobs that are too large for a row, in the artifact store."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobforge.artifacts import Artifacts, marker_from_json
+from jobforge.client.request import TENANT_HEADER, ApiRequest
+from jobforge.errors import JobForgeError, Json
+from jobforge.sdk.call_context import refuse_inside_job
+from jobforge.sdk.pools import Block, Pools, Send, Steps
+from jobforge.types.jobs import Job, JobRequest
+from jobforge.types.jsonb import decode
+
+if TYPE_CHECKING:
+    from jobforge.calls import Call
+
+_RECORD_EVERY_S = 3600.0
+
+
+class LargePayloads:
+    """Stores an app's large payloads, and reads large results. Opens the store on first use."""
+
+    def __init__(self, find_artifacts: Callable[[], Artifacts], *, is_recorded: bool) -> None:
+        self.find_artifacts = find_artifacts
+        self._is_recorded = is_recorded  # never on a Django database
+        self._record_at = 0.0
+
+    def store(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Steps[Sequence[JobRequest]]:
+        """Store large payloads; return the jobs with references to them."""
+        artifacts = self.find_artifacts()
+        stored: Sequence[JobRequest] = yield Block(artifacts.put_payloads, tenant_id, jobs)
+        yield from self._record_store(artifacts)
+        return stored
+
+    def read_result(self, job: Job, pools: Pools) -> Steps[Json]:
+        """Return the job's result, from its row or from the artifact store."""
+        marker = marker_from_json(job.result)
+        if marker is None:
+            return job.result
+        refuse_inside_job()
+        if pools.is_remote:
+            return (yield Send(_download(job)))
+        artifacts = self.find_artifacts()
+        yield from self._record_store(artifacts)  # before the read, which fails in the wrong store
+        return decode((yield Block(artifacts.read, marker, job.tenant_id)))
+
+    def _record_store(self, artifacts: Artifacts) -> Steps[None]:
+        """Record the store once an hour, on the app's own connection, for `jobforge doctor`."""
+        now = monotonic()
+        if self._is_recorded and now >= self._record_at:
+            self._record_at = now + _RECORD_EVERY_S
+            with suppress(JobForgeError):
+                yield Send((yield Block(_build_store_record_call, artifacts)))
+
+
+def _build_store_record_call(artifacts: Artifacts) -> "Call[None]":
+    from jobforge.artifacts.store_identity import build_store_record_call  # noqa: PLC0415 - needed only for large payloads
+
+    return build_store_record_call("app", artifacts)
+
+
+def _download(job: Job) -> ApiRequest[Json]:
+    return ApiRequest(
+        "GET",
+        f"/jobs/{job.id}/artifact",
+        lambda document: document,
+        query=(("proxied", "true"),),
+        headers={TENANT_HEADER: str(job.tenant_id)},
+        is_repeatable=True,
+    )

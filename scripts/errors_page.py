@@ -29,7 +29,7 @@ The HTTP server has six more codes: 400 `bad_request`, 404 `no_such_route`,
 A failed attempt has an `error` with the `type`, `message` and `traceback` of the exception that the
 handler raised. If the attempt failed in a request to another service, the `error` also has the
 `code`. An attempt that ended for another reason has a `reason`: see
-[isolation.md](isolation.md#limits). To find out why a job is not running, see
+[isolation.md](isolation.md#resource-limits). To find out why a job is not running, see
 [explain.md](explain.md).
 """
 

@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "isolation.md"
 LEVELS = ("process", "user", "namespace", "strict")
 HEADER = f"| A job can … | {' | '.join(f'`{level}`' for level in LEVELS)} |\n"
 RULE = f"|{' --- |' * (1 + len(LEVELS))}\n"
-ANSWERS = {False: "no", True: "yes"}
+ANSWERS = {False: "no", True: "**yes**"}
 
 LABELS = {
     "can_read_the_memory_of_a_sibling": "read another job's memory",
@@ -21,10 +21,8 @@ LABELS = {
     "can_read_the_files_of_a_sibling": "read another job's temporary files",
     "can_signal_a_sibling_or_the_worker": "send signals to other jobs, the zygote or the worker",
     "can_list_the_processes_of_others": "list other processes and their arguments",
-    "can_leave_a_chain_of_forks": "leave a chain of processes that fork and exit",
-    "can_leave_a_chain_of_forks_beside_another_job": (
-        "leave a chain of processes that fork and exit, while another job runs"
-    ),
+    "can_leave_a_chain_of_forks": "leave a fork chain",
+    "can_leave_a_chain_of_forks_beside_another_job": "leave a fork chain while another job runs",
     "can_leave_a_hidden_daemon": "leave a daemon without a session or environment of the job",
     "can_survive_the_death_of_the_zygote": "leave a daemon that outlives a killed zygote",
     "can_exceed_its_memory_by_a_memfd": "exceed its memory limit with an unmapped memfd",

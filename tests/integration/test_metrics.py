@@ -86,7 +86,7 @@ async def test_the_docs_list_exactly_the_metrics_of_a_server(database: Database)
     traffic.add("GET", None, 404, 0.1)
     async with db.Database(database.url_as("server_login")) as pool:
         page = (await MetricsCollector(pool, traffic).render()).decode()
-    assert names(page) == documented_metrics("The server")
+    assert names(page) == documented_metrics("Server metrics")
 
 
 async def test_every_metric_of_a_worker_is_documented_and_changes(
@@ -119,7 +119,7 @@ async def test_every_metric_of_a_worker_is_documented_and_changes(
     await _run_processes(database, conn, meters)
     await _run_scheduler(harness, meters)
     found = totals(meters) | {name: busy[name] for name in OF_A_MOMENT}
-    assert set(found) == documented_metrics("Workers and schedulers")
+    assert set(found) == documented_metrics("Worker and scheduler metrics")
     assert {name for name, value in found.items() if not value} == STATES
     assert meters.attempts == {("fail", "failed"): 2, ("segfault", "crashed"): 1}
     assert (meters.retries["fail"], meters.dead["fail"]) == (1, 1)

@@ -28,14 +28,13 @@ SURROUNDINGS = {
     "docs/sql.md": "",
     "docs/commands.md": APP,
     "docs/isolation.md": APP,
+    "docs/reports.md": APP,
     "docs/tracing.md": APP,
     "docs/connectors.md": f"""{APP}
 lent = jf.transaction()
 tx = lent.__enter__()
 """,
     "docs/workflows.md": f"""{APP}
-@jf.job
-def extract(table: str) -> list[str]: return []
 @jf.job
 def resize(photo: str) -> None: ...
 @jf.job
@@ -98,7 +97,7 @@ def test_the_python_of_a_page_runs(
     monkeypatch.setenv("JOBFORGE_DATABASE_URL", database.url)
     monkeypatch.chdir(folder)
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
-    for definition in ("report", "connector.http.request"):
+    for definition in ("report", "connector.http.request", "connector.report.generate"):
         conn.execute("select jobforge.put_definition(%s, 1)", [definition])
     names: dict[str, Any] = {"__name__": "page"}
     with asyncio.Runner() as runner:

@@ -39,7 +39,9 @@ BEFORE = {
     "docs/deploy.md": "",
     "docs/doctor.md": "",
     "docs/howto/multi-tenant.md": "",
-    "docs/howto/supabase.md": "create role authenticator; create role authenticated",
+    "docs/howto/supabase.md": """
+        create role authenticator; create role authenticated;
+        select jobforge.put_definition('send_welcome', 1)""",
     "docs/howto/transactional-enqueue.md": """
         create role app; create table users (email text);
         select jobforge.put_definition('send_welcome', 1)""",

@@ -1,5 +1,5 @@
 """A logical upgrade from the oldest Postgres to the current one, by the steps of
-docs/operations.md.
+docs/replication.md.
 """
 
 from collections.abc import Iterator

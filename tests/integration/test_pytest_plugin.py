@@ -65,12 +65,12 @@ def _servers(project: pytest.Pytester) -> set[str]:
 def test_the_quick_start_of_the_docs_runs(pytester: pytest.Pytester) -> None:
     text = DOCS.read_text(encoding="utf-8")
     blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    names = ["pyproject.toml", "app.py", "test_app.py", "test_signup.py"]
+    names = ["pyproject.toml", "app.py", "test_app.py", "test_clean_up.py", "test_signup.py"]
     assert [name for name, _ in blocks] == names
     for name, block in blocks:
         (pytester.path / name).write_text(block, encoding="utf-8")
     pytester.syspathinsert()
-    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+    pytester.runpytest_subprocess().assert_outcomes(passed=5)
 
 
 # Django's own database is not the database of the kit.

@@ -60,12 +60,12 @@ def prepare(conn: Connection, clock: Clock, start: str, **options: Any) -> Subje
         tenant,
         queue=queue,
         expires_in_s=3600,
-        max_attempts=1 if start == "last" else 2,
+        max_attempts=1 if start == "last attempt" else 2,
         delay_s=600 if start == "scheduled" else 0,
         **options,
     )
     held = {"tenant_id": tenant, "job_id": job, "lease": 1}
-    if start in {"running", "last", "canceling", "failed", "succeeded", "dead"}:
+    if start in {"running", "last attempt", "canceling", "retrying", "succeeded", "dead"}:
         [held] = claim(conn, worker, queue)
     subject = Subject(conn, clock, tenant, queue, worker, job, held)
     _SETTLE.get(start, _leave)(subject)
@@ -97,7 +97,7 @@ _SETTLE: dict[str, Callable[[Subject], None]] = {
     "blocked": _block,
     "canceling": _cancel,
     "canceled": _cancel,
-    "failed": _settle("failed", error={"type": "Oops", "message": "no"}),
+    "retrying": _settle("failed", error={"type": "Oops", "message": "no"}),
     "succeeded": _settle("succeeded", result={"n": 1}),
     "dead": _settle("failed", final=True, error={"type": "Oops", "message": "no"}),
 }
@@ -236,7 +236,7 @@ def _retry_jobs(subject: Subject) -> str:
 ACTIONS: dict[str, Callable[[Subject], str]] = {
     "claim": _claim_after(),
     "claim when due": _claim_after(minutes=20),
-    "claim when expired": _claim_after(hours=2),
+    "claim when job expired": _claim_after(hours=2),
     "heartbeat_jobs": _heartbeat_jobs,
     "heartbeat_job": _heartbeat_job,
     "complete succeeded": _complete("succeeded", result={"n": 2}),
@@ -247,12 +247,12 @@ ACTIONS: dict[str, Callable[[Subject], str]] = {
     "complete canceled": _complete("canceled", reason="on its own"),
     "complete snoozed": _complete("snoozed", retry_in_s=60),
     "complete released": _complete("released"),
-    "complete nonsense": _complete("finished"),
+    "complete (unknown outcome)": _complete("finished"),
     "complete_job": _complete_job,
     "release_jobs": _release,
     "reap_jobs": _reap_after(),
-    "reap_jobs when lease over": _reap_after(minutes=20),
-    "reap_jobs when expired": _reap_after(hours=2),
+    "reap_jobs when lease expired": _reap_after(minutes=20),
+    "reap_jobs when job expired": _reap_after(hours=2),
     "cancel_job": _cancel_job,
     "cancel_jobs": _cancel_jobs,
     "reschedule_job": _reschedule(timedelta(days=1)),

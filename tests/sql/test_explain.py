@@ -49,7 +49,7 @@ def register(conn: Connection, queues: list[str], definitions: list[str] | None 
     ("start", "expected"),
     [
         ("scheduled", ["scheduled"]),
-        ("failed", ["backing_off"]),
+        ("retrying", ["backing_off"]),
         ("blocked", ["freed_soon"]),
         ("queued", ["waiting_slot"]),
         ("running", ["running"]),

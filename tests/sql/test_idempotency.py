@@ -30,10 +30,10 @@ from sql.lifecycle_actions import prepare
 # The result of a second enqueue, by the state of the job that holds the key. Only the mode of the
 # first enqueue decides how long the key is held.
 HELD_WHILE = {
-    "retained": {"scheduled", "queued", "blocked", "running", "canceling", "failed"}
+    "retained": {"scheduled", "queued", "blocked", "running", "canceling", "retrying"}
     | {"succeeded", "canceled", "dead"},
-    "active": {"scheduled", "queued", "blocked", "running", "canceling", "failed"},
-    "window": {"scheduled", "queued", "blocked", "running", "canceling", "failed"}
+    "active": {"scheduled", "queued", "blocked", "running", "canceling", "retrying"},
+    "window": {"scheduled", "queued", "blocked", "running", "canceling", "retrying"}
     | {"succeeded", "canceled", "dead"},
 }
 NOT_STARTED = {"scheduled", "queued", "blocked"}

@@ -201,7 +201,7 @@ def test_a_dead_job_is_retried_with_another_payload_as_a_new_job(conn: Connectio
 
 def test_a_retry_of_a_job_in_backoff_runs_it_now(conn: Connection, clock: Clock) -> None:
     definition(conn, max_attempts=2, backoff_base_s=3600)
-    failed = prepare(conn, clock, "failed")
+    failed = prepare(conn, clock, "retrying")
     assert retry(conn, failed.job, failed.tenant) == failed.job
     [row] = claim(conn, new_worker(), failed.queue)
     assert (row["attempt"], row["max_attempts"]) == (2, 2)

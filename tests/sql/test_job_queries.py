@@ -57,7 +57,7 @@ def jobs_in_each_state(shared_conn: Connection, shared_clock: Clock) -> dict[str
     """A job in each state, all of one tenant; the running ones have failed before."""
     definition(shared_conn, max_attempts=2, backoff_base_s=60)
     subjects = {
-        state: prepare(shared_conn, shared_clock, state) for state in [*STATES, "failed", "last"]
+        state: prepare(shared_conn, shared_clock, state) for state in [*STATES, "retrying", "last attempt"]
     }
     for subject in subjects.values():
         for table, column in [("jobs", "id"), ("finished_jobs", "id"), ("attempts", "job_id")]:
@@ -71,18 +71,18 @@ def jobs_in_each_state(shared_conn: Connection, shared_clock: Clock) -> dict[str
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        ("scheduled", ["scheduled", "failed"]),
+        ("scheduled", ["scheduled", "retrying"]),
         ("blocked", ["blocked"]),
         ("queued", ["queued"]),
-        ("running", ["running", "last", "canceling"]),
+        ("running", ["running", "last attempt", "canceling"]),
         ("canceling", ["canceling"]),
         ("succeeded", ["succeeded"]),
         ("canceled", ["canceled"]),
         ("dead", ["dead"]),
-        ("failed", ["failed", "dead"]),
+        ("failed", ["retrying", "dead"]),
         (["queued", "succeeded"], ["queued", "succeeded"]),
         (["canceling", "dead"], ["canceling", "dead"]),
-        (["failed", "succeeded"], ["failed", "dead", "succeeded"]),
+        (["failed", "succeeded"], ["retrying", "dead", "succeeded"]),
     ],
     ids=str,
 )

@@ -12,7 +12,6 @@ is unchanged in all columns, and the function returns:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pytest
 from cluster import Clock, Connection
@@ -21,67 +20,70 @@ from sql.lifecycle_actions import ACTIONS, Subject, act, prepare
 
 STATES = {"scheduled", "blocked", "queued", "running", "canceling", "succeeded", "canceled", "dead"}
 
-# `failed` is scheduled again after a failed attempt; `canceled` was never claimed.
+# Both tables are in docs/lifecycle.md. `retrying` is scheduled again after a failed attempt;
+# `canceled` was never claimed.
 WAITING_AND_ENDED = """
-                           scheduled failed    blocked   queued    succeeded canceled  dead
-claim                      -         -         -         running   -         -         -
-claim when due             running   running   -         running   -         -         -
-claim when expired         canceled  running   -         canceled  -         -         -
-heartbeat_jobs             lost      lost      lost      lost      lost      lost      lost
-heartbeat_job              JF003     JF003     JF003     JF003     JF003     JF003     JF003
-complete succeeded         lost      lost      lost      lost      again     lost      lost
-complete failed            lost      again     lost      lost      lost      lost      again
-complete failed finally    lost      again     lost      lost      lost      lost      again
-complete timed_out         lost      lost      lost      lost      lost      lost      lost
-complete crashed           lost      lost      lost      lost      lost      lost      lost
-complete canceled          lost      lost      lost      lost      lost      lost      lost
-complete snoozed           lost      lost      lost      lost      lost      lost      lost
-complete released          lost      lost      lost      lost      lost      lost      lost
-complete nonsense          lost      again     lost      lost      lost      lost      again
-complete_job               JF003     JF003     JF003     JF003     again     JF003     JF003
-release_jobs               lost      lost      lost      lost      lost      lost      lost
-reap_jobs                  -         -         -         -         -         -         -
-reap_jobs when lease over  -         -         -         -         -         -         -
-reap_jobs when expired     canceled  -         canceled  canceled  -         -         -
-cancel_job                 canceled  canceled  canceled  canceled  JF005     canceled  canceled
-cancel_jobs                canceled  canceled  canceled  canceled  -         -         canceled
-reschedule_job             scheduled scheduled blocked   scheduled JF005     JF005     JF005
-reschedule_job to now      queued    queued    blocked   queued    JF005     JF005     JF005
-edit_job                   scheduled scheduled blocked   queued    JF005     JF005     JF005
-retry_job                  JF005     queued    JF005     JF005     new job   new job   queued
-retry_jobs                 -         -         -         -         -         -         queued
+| Call | scheduled | retrying | blocked | queued | succeeded | canceled | dead |
+|---|---|---|---|---|---|---|---|
+| `claim` | - | - | - | running | - | - | - |
+| `claim` when due | running | running | - | running | - | - | - |
+| `claim` when job expired | canceled | running | - | canceled | - | - | - |
+| `heartbeat_jobs` | lost | lost | lost | lost | lost | lost | lost |
+| `heartbeat_job` | JF003 | JF003 | JF003 | JF003 | JF003 | JF003 | JF003 |
+| `complete` succeeded | lost | lost | lost | lost | again | lost | lost |
+| `complete` failed | lost | again | lost | lost | lost | lost | again |
+| `complete` failed finally | lost | again | lost | lost | lost | lost | again |
+| `complete` timed_out | lost | lost | lost | lost | lost | lost | lost |
+| `complete` crashed | lost | lost | lost | lost | lost | lost | lost |
+| `complete` canceled | lost | lost | lost | lost | lost | lost | lost |
+| `complete` snoozed | lost | lost | lost | lost | lost | lost | lost |
+| `complete` released | lost | lost | lost | lost | lost | lost | lost |
+| `complete` (unknown outcome) | lost | again | lost | lost | lost | lost | again |
+| `complete_job` | JF003 | JF003 | JF003 | JF003 | again | JF003 | JF003 |
+| `release_jobs` | lost | lost | lost | lost | lost | lost | lost |
+| `reap_jobs` | - | - | - | - | - | - | - |
+| `reap_jobs` when lease expired | - | - | - | - | - | - | - |
+| `reap_jobs` when job expired | canceled | - | canceled | canceled | - | - | - |
+| `cancel_job` | canceled | canceled | canceled | canceled | JF005 | canceled | canceled |
+| `cancel_jobs` | canceled | canceled | canceled | canceled | - | - | canceled |
+| `reschedule_job` | scheduled | scheduled | blocked | scheduled | JF005 | JF005 | JF005 |
+| `reschedule_job` to now | queued | queued | blocked | queued | JF005 | JF005 | JF005 |
+| `edit_job` | scheduled | scheduled | blocked | queued | JF005 | JF005 | JF005 |
+| `retry_job` | JF005 | queued | JF005 | JF005 | new job | new job | queued |
+| `retry_jobs` | - | - | - | - | - | - | queued |
 """
 
-# `last` runs with the last attempt of its allowance. `leaves` is the outcome of the attempt that is
-# recorded afterwards; an attempt that was released or snoozed is not counted.
+# `last attempt` runs with the last attempt of its allowance. `outcome` is the outcome of the attempt
+# that is recorded afterwards; an attempt that was released or snoozed is not counted.
 HELD = """
-                           running   last      canceling  leaves
-claim                      -         -         -          -
-claim when due             -         -         -          -
-claim when expired         -         -         -          -
-heartbeat_jobs             ok        ok        cancel     -
-heartbeat_job              ok        ok        cancel     -
-complete succeeded         succeeded succeeded succeeded  succeeded
-complete failed            scheduled dead      canceled   failed
-complete failed finally    dead      dead      canceled   failed
-complete timed_out         scheduled dead      canceled   timed_out
-complete crashed           scheduled dead      canceled   crashed
-complete canceled          canceled  canceled  canceled   canceled
-complete snoozed           scheduled scheduled canceled   snoozed
-complete released          queued    queued    canceled   released
-complete nonsense          dead      dead      canceled   failed
-complete_job               succeeded succeeded succeeded  succeeded
-release_jobs               queued    queued    canceled   released
-reap_jobs                  -         -         -          -
-reap_jobs when lease over  scheduled dead      canceled   lease_lost
-reap_jobs when expired     scheduled dead      canceled   lease_lost
-cancel_job                 canceling canceling canceling  -
-cancel_jobs                canceling canceling -          -
-reschedule_job             JF005     JF005     JF005      -
-reschedule_job to now      JF005     JF005     JF005      -
-edit_job                   JF005     JF005     JF005      -
-retry_job                  JF005     JF005     JF005      -
-retry_jobs                 -         -         -          -
+| Call | running | last attempt | canceling | outcome |
+|---|---|---|---|---|
+| `claim` | - | - | - | - |
+| `claim` when due | - | - | - | - |
+| `claim` when job expired | - | - | - | - |
+| `heartbeat_jobs` | ok | ok | cancel | - |
+| `heartbeat_job` | ok | ok | cancel | - |
+| `complete` succeeded | succeeded | succeeded | succeeded | succeeded |
+| `complete` failed | scheduled | dead | canceled | failed |
+| `complete` failed finally | dead | dead | canceled | failed |
+| `complete` timed_out | scheduled | dead | canceled | timed_out |
+| `complete` crashed | scheduled | dead | canceled | crashed |
+| `complete` canceled | canceled | canceled | canceled | canceled |
+| `complete` snoozed | scheduled | scheduled | canceled | snoozed |
+| `complete` released | queued | queued | canceled | released |
+| `complete` (unknown outcome) | dead | dead | canceled | failed |
+| `complete_job` | succeeded | succeeded | succeeded | succeeded |
+| `release_jobs` | queued | queued | canceled | released |
+| `reap_jobs` | - | - | - | - |
+| `reap_jobs` when lease expired | scheduled | dead | canceled | lease_lost |
+| `reap_jobs` when job expired | scheduled | dead | canceled | lease_lost |
+| `cancel_job` | canceling | canceling | canceling | - |
+| `cancel_jobs` | canceling | canceling | - | - |
+| `reschedule_job` | JF005 | JF005 | JF005 | - |
+| `reschedule_job` to now | JF005 | JF005 | JF005 | - |
+| `edit_job` | JF005 | JF005 | JF005 | - |
+| `retry_job` | JF005 | JF005 | JF005 | - |
+| `retry_jobs` | - | - | - | - |
 """
 
 
@@ -90,19 +92,20 @@ class Case:
     action: str
     start: str
     expected: str
-    leaves: str = "-"
+    outcome: str = "-"
 
 
 def _read(table: str) -> Iterator[Case]:
-    heading, *lines = table.strip("\n").splitlines()
-    starts = heading.split()
-    columns = [heading.index(f" {start}") + 1 for start in starts] + [len(table)]
+    heading, _, *lines = table.replace("`", "").strip().splitlines()
     for line in lines:
-        cells = [line[begin:end].strip() for begin, end in pairwise(columns)]
-        row = dict(zip(starts, cells, strict=True))
-        leaves = row.pop("leaves", "-")
+        row = dict(zip(_cells(heading), _cells(line), strict=True))
+        action, outcome = row.pop("Call"), row.pop("outcome", "-")
         for start, expected in row.items():
-            yield Case(line[: columns[0]].strip(), start, expected, leaves)
+            yield Case(action, start, expected, outcome)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 CASES = [*_read(WAITING_AND_ENDED), *_read(HELD)]
@@ -138,20 +141,20 @@ def _assert_attempts(case: Case, subject: Subject, before: Row, attempts: list[R
     """Every ended lease leaves exactly one row, and only a claim and its reversal change the
     count."""
     added = subject.attempts()[len(attempts) :]
-    ended = case.leaves != "-"
-    assert [row["outcome"] for row in added] == ([case.leaves] if ended else [])
+    ended = case.outcome != "-"
+    assert [row["outcome"] for row in added] == ([case.outcome] if ended else [])
     for row in added:
         assert row["lease"] == subject.held["lease"]
         assert row["worker_id"] == subject.worker
         assert row["attempt"] == before["attempt"]
         assert row["started_at"] == before["started_at"]
     started = case.expected == "running"
-    uncounted = case.leaves in {"released", "snoozed"}
+    uncounted = case.outcome in {"released", "snoozed"}
     assert subject.row()["attempt"] == before["attempt"] + started - uncounted
 
 
 def test_every_function_is_tried_on_every_state() -> None:
-    starts = {"scheduled", "failed", "blocked", "queued", "running", "last", "canceling"}
+    starts = {"scheduled", "retrying", "blocked", "queued", "running", "last attempt", "canceling"}
     starts |= {"succeeded", "canceled", "dead"}
     assert {case.start for case in CASES} == starts
     assert {(case.action, case.start) for case in CASES} == {

@@ -2,7 +2,7 @@
 
 from jobforge.calls.call import Call
 from jobforge.calls.results import many
-from jobforge.types.diagnostics import AppliedFile, Gauge, MissedRun, InstallationProblem
+from jobforge.types.diagnostics import AppliedFile, Gauge, InstallationProblem, MissedRun
 
 
 def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:

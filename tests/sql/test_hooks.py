@@ -36,7 +36,16 @@ from sql.settlement import list_job_notes
 from sql.uncached_claim import claim
 
 FINAL = ("succeeded", "canceled", "dead")
-STARTS = ["scheduled", "retrying", "blocked", "queued", "running", "last attempt", "canceling", *FINAL]
+STARTS = [
+    "scheduled",
+    "retrying",
+    "blocked",
+    "queued",
+    "running",
+    "last attempt",
+    "canceling",
+    *FINAL,
+]
 ERROR = {"type": "ValueError", "message": "no such user", "of": None}
 
 

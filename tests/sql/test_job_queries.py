@@ -57,7 +57,8 @@ def jobs_in_each_state(shared_conn: Connection, shared_clock: Clock) -> dict[str
     """A job in each state, all of one tenant; the running ones have failed before."""
     definition(shared_conn, max_attempts=2, backoff_base_s=60)
     subjects = {
-        state: prepare(shared_conn, shared_clock, state) for state in [*STATES, "retrying", "last attempt"]
+        state: prepare(shared_conn, shared_clock, state)
+        for state in [*STATES, "retrying", "last attempt"]
     }
     for subject in subjects.values():
         for table, column in [("jobs", "id"), ("finished_jobs", "id"), ("attempts", "job_id")]:

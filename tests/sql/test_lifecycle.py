@@ -53,8 +53,8 @@ WAITING_AND_ENDED = """
 | `retry_jobs` | - | - | - | - | - | - | queued |
 """
 
-# `last attempt` runs with the last attempt of its allowance. `outcome` is the outcome of the attempt
-# that is recorded afterwards; an attempt that was released or snoozed is not counted.
+# `last attempt` runs with the last attempt of its allowance. `outcome` is the outcome of the
+# attempt that is recorded afterwards; an attempt that was released or snoozed is not counted.
 HELD = """
 | Call | running | last attempt | canceling | outcome |
 |---|---|---|---|---|

@@ -73,8 +73,7 @@ def migrate(
     _print_names("name", names, as_json=as_json)
     if faults:
         output.note(
-            f"Nothing is due; {_count(faults, 'access right')} wrong. "
-            f"To correct, run: {REPAIR}"
+            f"Nothing is due; {_count(faults, 'access right')} wrong. To correct, run: {REPAIR}"
         )
     elif not names:
         output.note("Nothing is due")

@@ -26,7 +26,7 @@ from jobforge.client.request import (
 from jobforge.errors import Conflict, Invalid, Json
 
 T = TypeVar("T")
-Arguments = Mapping[str, Any]
+CallArguments = Mapping[str, Any]
 
 _ALWAYS_WITH_BODY = {"PATCH", "PUT"}
 _ALL_NOTE_KINDS = ("progress", "log", "event")
@@ -48,7 +48,7 @@ class Route:
     without: tuple[str, ...] = ()
     nullable: tuple[str, ...] = ()
     defaults: Mapping[str, Json] = field(default_factory=dict)
-    members: Callable[[Arguments], Mapping[str, Json]] | None = None
+    members: Callable[[CallArguments], Mapping[str, Json]] | None = None
     has_idempotency_key: bool = False
     is_repeatable: bool = False
 
@@ -118,7 +118,7 @@ def _headers(tenant: object, *, once: bool) -> dict[str, str]:
     return {**headers, IDEMPOTENCY_KEY_HEADER: uuid4().hex} if once else headers
 
 
-def _count_members(arguments: Arguments) -> dict[str, Json]:
+def _count_members(arguments: CallArguments) -> dict[str, Json]:
     which = dict(arguments["filter"].value)
     if isinstance(which.get("state"), str):
         which["state"] = [which["state"]]
@@ -129,7 +129,7 @@ def _count_members(arguments: Arguments) -> dict[str, Json]:
     }
 
 
-def _operation_members(arguments: Arguments) -> dict[str, Json]:
+def _operation_members(arguments: CallArguments) -> dict[str, Json]:
     return {**_count_members(arguments), **arguments["options"].value}
 
 

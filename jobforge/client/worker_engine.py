@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 from jobforge.calls import Call, PendingResult
 from jobforge.client.address import ServerAddress
 from jobforge.client.http_only_requests import whoami
-from jobforge.client.routes import ROUTES, Arguments, Route, Routes
+from jobforge.client.routes import ROUTES, CallArguments, Route, Routes
 from jobforge.client.transport import AsyncTransport
 from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
 from jobforge.types.api_keys import Role
@@ -94,7 +94,7 @@ def _translate_refusals() -> Iterator[None]:
         raise Denied(error.message, detail=error.detail) from error
 
 
-def _claim(arguments: Arguments) -> dict[str, Json]:
+def _claim(arguments: CallArguments) -> dict[str, Json]:
     queues = zip(arguments["queues"], arguments["limits"], strict=True)
     return {
         "worker_id": arguments["worker_id"],
@@ -106,11 +106,11 @@ def _claim(arguments: Arguments) -> dict[str, Json]:
     }
 
 
-def _definition(arguments: Arguments) -> dict[str, Json]:
+def _definition(arguments: CallArguments) -> dict[str, Json]:
     return {"definitions": [{**arguments, "settings": arguments["settings"].value}]}
 
 
-def _successes(arguments: Arguments) -> dict[str, Json]:
+def _successes(arguments: CallArguments) -> dict[str, Json]:
     arrays = (arguments[name].values for name in ("tenants", "jobs", "leases"))
     tokens = list(map(Token, *arrays))
     results = arguments["results"].values if arguments["results"] else [None] * len(tokens)

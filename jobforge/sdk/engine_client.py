@@ -49,7 +49,7 @@ from jobforge.sdk.call_context import (
 from jobforge.sdk.enqueue_errors import tenant_lookup_error, with_hint
 from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.large_payloads import LargePayloads
-from jobforge.sdk.pools import Ask, Conn, Pools, Send, Steps, Stream
+from jobforge.sdk.pools import CallFunction, ClientSteps, Conn, Pools, RunCall, RunCalls
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
@@ -219,12 +219,12 @@ class EngineClient:
         tenant: TenantRef | None,
         conn: Conn,
         worker: JobWorker | None,
-    ) -> Steps[TenantEnqueued]:
+    ) -> ClientSteps[TenantEnqueued]:
         if worker is not None:
             results = []
             check_own_tenant(tenant, worker.tenant_id)
             for batch in _split_batches(jobs, _MOST_JOBS):
-                enqueued = yield Ask(worker.enqueue, batch)
+                enqueued = yield CallFunction(worker.enqueue, batch)
                 results.append(enqueued)
             return worker.tenant_id, chain.from_iterable(results)
         conn = self.django if conn is None else conn
@@ -238,14 +238,14 @@ class EngineClient:
                 if call is None:
                     stored = yield from self._large_payloads.store(tenant_id, jobs)
                     call = _build_call(stored, tenant_id)
-                return tenant_id, (yield Send(call, conn, tenant_id))
+                return tenant_id, (yield RunCall(call, conn, tenant_id))
             return tenant_id, (yield from self._enqueue_many(jobs, tenant_id, conn))
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
     def _enqueue_many(
         self, jobs: Sequence[JobRequest], tenant_id: UUID, conn: Conn
-    ) -> Steps[Iterable[Enqueued]]:
+    ) -> ClientSteps[Iterable[Enqueued]]:
         if conn is None and not self.pools.is_remote:
             return (yield from self._stream(tenant_id, jobs))
         results = []
@@ -255,16 +255,18 @@ class EngineClient:
             if call is None:
                 stored = yield from self._large_payloads.store(tenant_id, batch)
                 call = _build_call(stored, tenant_id)
-            enqueued = yield Send(call, conn, tenant_id)
+            enqueued = yield RunCall(call, conn, tenant_id)
             results.append(enqueued)
         return chain.from_iterable(results)
 
-    def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Steps[Iterable[Enqueued]]:
+    def _stream(
+        self, tenant_id: UUID, jobs: Sequence[JobRequest]
+    ) -> ClientSteps[Iterable[Enqueued]]:
         try:
-            results = yield Stream(tenant_id, _build_stream(jobs))
+            results = yield RunCalls(tenant_id, _build_stream(jobs))
         except LargePayloadFound:  # nothing was committed
             stored = yield from self._large_payloads.store(tenant_id, jobs)
-            results = yield Stream(tenant_id, _build_stream(stored))
+            results = yield RunCalls(tenant_id, _build_stream(stored))
         return chain.from_iterable(results)
 
     def _build_call(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> EnqueueCall | None:
@@ -282,29 +284,29 @@ class EngineClient:
         tenant: TenantRef | None,
         conn: Conn,
         worker: JobWorker | None,
-    ) -> Steps[tuple[UUID, T]]:
+    ) -> ClientSteps[tuple[UUID, T]]:
         if worker is None:
             return (yield from self._send(submission.build, tenant, conn))
         check_own_tenant(tenant, worker.tenant_id)
-        answer = yield Ask(worker.request, submission.kind, submission.data)
+        answer = yield CallFunction(worker.request, submission.kind, submission.data)
         return worker.tenant_id, submission.read(answer)
 
     def _send(
         self, build: CallBuilder[T], tenant: TenantRef | None, conn: Conn
-    ) -> Steps[tuple[UUID, T]]:
+    ) -> ClientSteps[tuple[UUID, T]]:
         self._refuse_connection(conn)
         conn = self.django if conn is None else conn
         tenant_id = yield from self._find_tenant(tenant, conn)
         try:
-            return tenant_id, (yield Send(build(tenant_id), conn, tenant_id))
+            return tenant_id, (yield RunCall(build(tenant_id), conn, tenant_id))
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    def _run(self, call: Call[T], tenant_id: UUID | None = None) -> Steps[T]:
-        result: T = yield Send(call, self.django, tenant_id)
+    def _run(self, call: Call[T], tenant_id: UUID | None = None) -> ClientSteps[T]:
+        result: T = yield RunCall(call, self.django, tenant_id)
         return result
 
-    def _find_tenant(self, named: TenantRef | None, conn: Conn) -> Steps[UUID]:
+    def _find_tenant(self, named: TenantRef | None, conn: Conn) -> ClientSteps[UUID]:
         """Return the ID of the tenant that is named, ambient, or the default."""
         tenant = self._choose_tenant(named)
         known = self._get_known_tenant_id(tenant)
@@ -313,19 +315,19 @@ class EngineClient:
     def _get_known_tenant_id(self, tenant: TenantRef) -> UUID | None:
         return parse_tenant_uuid(tenant) or self.tenant_ids.get(str(tenant))
 
-    def _look_up_tenant(self, tenant: TenantRef, conn: Conn) -> Steps[UUID]:
+    def _look_up_tenant(self, tenant: TenantRef, conn: Conn) -> ClientSteps[UUID]:
         call = calls.find_tenant(str(tenant))
         try:
             # Cache committed tenants only. A tenant that `conn` sees may have been created in the
             # open transaction of `conn` and may be rolled back.
             if self.django is None:
                 refuse_inside_job()
-                return self.tenant_ids.put(str(tenant), (yield Send(call)))
+                return self.tenant_ids.put(str(tenant), (yield RunCall(call)))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
                 raise tenant_lookup_error(error, tenant) from error
         try:
-            found: UUID = yield Send(call, conn)
+            found: UUID = yield RunCall(call, conn)
         except (NotFound, Denied) as error:
             raise tenant_lookup_error(error, tenant) from error
         return found

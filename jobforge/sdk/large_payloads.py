@@ -10,7 +10,7 @@ from jobforge.artifacts import Artifacts, marker_from_json
 from jobforge.client.request import TENANT_HEADER, ApiRequest
 from jobforge.errors import JobForgeError, Json
 from jobforge.sdk.call_context import refuse_inside_job
-from jobforge.sdk.pools import Block, Pools, Send, Steps
+from jobforge.sdk.pools import CallBlocking, ClientSteps, Pools, RunCall
 from jobforge.types.jobs import Job, JobRequest
 from jobforge.types.jsonb import decode
 
@@ -28,32 +28,34 @@ class LargePayloads:
         self._is_recorded = is_recorded  # never on a Django database
         self._record_at = 0.0
 
-    def store(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Steps[Sequence[JobRequest]]:
+    def store(
+        self, tenant_id: UUID, jobs: Sequence[JobRequest]
+    ) -> ClientSteps[Sequence[JobRequest]]:
         """Store large payloads; return the jobs with references to them."""
         artifacts = self.find_artifacts()
-        stored: Sequence[JobRequest] = yield Block(artifacts.put_payloads, tenant_id, jobs)
+        stored: Sequence[JobRequest] = yield CallBlocking(artifacts.put_payloads, tenant_id, jobs)
         yield from self._record_store(artifacts)
         return stored
 
-    def read_result(self, job: Job, pools: Pools) -> Steps[Json]:
+    def read_result(self, job: Job, pools: Pools) -> ClientSteps[Json]:
         """Return the job's result, from its row or from the artifact store."""
         marker = marker_from_json(job.result)
         if marker is None:
             return job.result
         refuse_inside_job()
         if pools.is_remote:
-            return (yield Send(_download(job)))
+            return (yield RunCall(_download(job)))
         artifacts = self.find_artifacts()
         yield from self._record_store(artifacts)  # before the read, which fails in the wrong store
-        return decode((yield Block(artifacts.read, marker, job.tenant_id)))
+        return decode((yield CallBlocking(artifacts.read, marker, job.tenant_id)))
 
-    def _record_store(self, artifacts: Artifacts) -> Steps[None]:
+    def _record_store(self, artifacts: Artifacts) -> ClientSteps[None]:
         """Record the store once an hour, on the app's own connection, for `jobforge doctor`."""
         now = monotonic()
         if self._is_recorded and now >= self._record_at:
             self._record_at = now + _RECORD_EVERY_S
             with suppress(JobForgeError):
-                yield Send((yield Block(_build_store_record_call, artifacts)))
+                yield RunCall((yield CallBlocking(_build_store_record_call, artifacts)))
 
 
 def _build_store_record_call(artifacts: Artifacts) -> "Call[None]":

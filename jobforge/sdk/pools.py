@@ -33,7 +33,7 @@ Conn = Any  # a connection of one of the libraries in integrations/
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
 
 
-class Send(NamedTuple):
+class RunCall(NamedTuple):
     """Run a call on a connection of the caller, or on one of the app's own.
 
     With `tenant_id`, the call names its tenant; a login that may not name a tenant gets the tenant
@@ -45,14 +45,14 @@ class Send(NamedTuple):
     tenant_id: UUID | None = None
 
 
-class Stream(NamedTuple):
+class RunCalls(NamedTuple):
     """Run many calls for a tenant in one transaction on one of the app's own connections."""
 
     tenant_id: UUID
     calls: Iterable[Call[Any]]
 
 
-class Ask:
+class CallFunction:
     """Call a function of the worker of the running job; it may return an awaitable."""
 
     __slots__ = ("args", "function")
@@ -62,14 +62,14 @@ class Ask:
         self.args = args
 
 
-class Block(Ask):
+class CallBlocking(CallFunction):
     """Call a function that blocks, in async code in another thread."""
 
     __slots__ = ()
 
 
-Step = Send | Stream | Ask
-Steps = Generator[Step, Any, T]
+ClientStep = RunCall | RunCalls | CallFunction
+ClientSteps = Generator[ClientStep, Any, T]
 
 
 class EnginePool(NamedTuple):
@@ -113,7 +113,7 @@ class Pools:
         """Whether requests go to a server instead of a database."""
         return self._find_server() is not None
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, steps: ClientSteps[T]) -> T:
         """Take the steps; return the result of the operation."""
         try:
             step = next(steps)
@@ -128,7 +128,7 @@ class Pools:
             returned: T = end.value
             return returned
 
-    async def arun(self, steps: Steps[T]) -> T:
+    async def arun(self, steps: ClientSteps[T]) -> T:
         """Like `run`, for async code."""
         try:
             step = next(steps)
@@ -213,25 +213,25 @@ class Pools:
         self._by_loop.clear()
         self.close()
 
-    def _take(self, step: Step) -> Any:  # noqa: ANN401 - the step's result
-        if isinstance(step, Send):
+    def _take(self, step: ClientStep) -> Any:  # noqa: ANN401 - the step's result
+        if isinstance(step, RunCall):
             if step.conn is not None:
                 return integrations.run(step.conn, step.call)
             pool, is_service = self.get_sync_pool()
             return pool.run(step.call if is_service else _name_tenant(step))
-        if isinstance(step, Stream):
+        if isinstance(step, RunCalls):
             return self.database().run_all(step.tenant_id, step.calls)
         return step.function(*step.args)
 
-    async def _atake(self, step: Step) -> Any:  # noqa: ANN401 - the step's result
-        if isinstance(step, Send):
+    async def _atake(self, step: ClientStep) -> Any:  # noqa: ANN401 - the step's result
+        if isinstance(step, RunCall):
             if step.conn is not None:
                 return await integrations.arun(step.conn, step.call)
             pool, is_service = await self.get_loop_pool()
             return await pool.run(step.call if is_service else _name_tenant(step))
-        if isinstance(step, Stream):
+        if isinstance(step, RunCalls):
             return await (await self.database_of_this_loop()).run_all(step.tenant_id, step.calls)
-        if isinstance(step, Block):
+        if isinstance(step, CallBlocking):
             import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
             return await asyncio.to_thread(step.function, *step.args)
@@ -293,7 +293,7 @@ class Pools:
         return AsyncEnginePool(pool, (await pool.inspect()).is_service)
 
 
-def _name_tenant(step: Send) -> Any:  # noqa: ANN401 - a Call
+def _name_tenant(step: RunCall) -> Any:  # noqa: ANN401 - a Call
     return step.call if step.tenant_id is None else step.call.for_tenant(step.tenant_id)
 
 

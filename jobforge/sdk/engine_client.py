@@ -49,7 +49,7 @@ from jobforge.sdk.call_context import (
 from jobforge.sdk.enqueue_errors import tenant_lookup_error, with_hint
 from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.large_payloads import LargePayloads
-from jobforge.sdk.pools import CallFunction, ClientSteps, Conn, Pools, RunCall, RunCalls
+from jobforge.sdk.pools import CallFunction, ClientSteps, Conn, Pools, SendCall, SendCalls
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
@@ -238,7 +238,7 @@ class EngineClient:
                 if call is None:
                     stored = yield from self._large_payloads.store(tenant_id, jobs)
                     call = _build_call(stored, tenant_id)
-                return tenant_id, (yield RunCall(call, conn, tenant_id))
+                return tenant_id, (yield SendCall(call, conn, tenant_id))
             return tenant_id, (yield from self._enqueue_many(jobs, tenant_id, conn))
         except JobForgeError as error:
             raise with_hint(error, conn) from error
@@ -255,7 +255,7 @@ class EngineClient:
             if call is None:
                 stored = yield from self._large_payloads.store(tenant_id, batch)
                 call = _build_call(stored, tenant_id)
-            enqueued = yield RunCall(call, conn, tenant_id)
+            enqueued = yield SendCall(call, conn, tenant_id)
             results.append(enqueued)
         return chain.from_iterable(results)
 
@@ -263,10 +263,10 @@ class EngineClient:
         self, tenant_id: UUID, jobs: Sequence[JobRequest]
     ) -> ClientSteps[Iterable[Enqueued]]:
         try:
-            results = yield RunCalls(tenant_id, _build_stream(jobs))
+            results = yield SendCalls(tenant_id, _build_stream(jobs))
         except LargePayloadFound:  # nothing was committed
             stored = yield from self._large_payloads.store(tenant_id, jobs)
-            results = yield RunCalls(tenant_id, _build_stream(stored))
+            results = yield SendCalls(tenant_id, _build_stream(stored))
         return chain.from_iterable(results)
 
     def _build_call(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> EnqueueCall | None:
@@ -298,12 +298,12 @@ class EngineClient:
         conn = self.django if conn is None else conn
         tenant_id = yield from self._find_tenant(tenant, conn)
         try:
-            return tenant_id, (yield RunCall(build(tenant_id), conn, tenant_id))
+            return tenant_id, (yield SendCall(build(tenant_id), conn, tenant_id))
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
     def _run(self, call: Call[T], tenant_id: UUID | None = None) -> ClientSteps[T]:
-        result: T = yield RunCall(call, self.django, tenant_id)
+        result: T = yield SendCall(call, self.django, tenant_id)
         return result
 
     def _find_tenant(self, named: TenantRef | None, conn: Conn) -> ClientSteps[UUID]:
@@ -322,12 +322,12 @@ class EngineClient:
             # open transaction of `conn` and may be rolled back.
             if self.django is None:
                 refuse_inside_job()
-                return self.tenant_ids.put(str(tenant), (yield RunCall(call)))
+                return self.tenant_ids.put(str(tenant), (yield SendCall(call)))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
                 raise tenant_lookup_error(error, tenant) from error
         try:
-            found: UUID = yield RunCall(call, conn)
+            found: UUID = yield SendCall(call, conn)
         except (NotFound, Denied) as error:
             raise tenant_lookup_error(error, tenant) from error
         return found

@@ -10,7 +10,7 @@ from jobforge.artifacts import Artifacts, marker_from_json
 from jobforge.client.request import TENANT_HEADER, ApiRequest
 from jobforge.errors import JobForgeError, Json
 from jobforge.sdk.call_context import refuse_inside_job
-from jobforge.sdk.pools import CallBlocking, ClientSteps, Pools, RunCall
+from jobforge.sdk.pools import CallBlocking, ClientSteps, Pools, SendCall
 from jobforge.types.jobs import Job, JobRequest
 from jobforge.types.jsonb import decode
 
@@ -44,7 +44,7 @@ class LargePayloads:
             return job.result
         refuse_inside_job()
         if pools.is_remote:
-            return (yield RunCall(_download(job)))
+            return (yield SendCall(_download(job)))
         artifacts = self.find_artifacts()
         yield from self._record_store(artifacts)  # before the read, which fails in the wrong store
         return decode((yield CallBlocking(artifacts.read, marker, job.tenant_id)))
@@ -55,7 +55,7 @@ class LargePayloads:
         if self._is_recorded and now >= self._record_at:
             self._record_at = now + _RECORD_EVERY_S
             with suppress(JobForgeError):
-                yield RunCall((yield CallBlocking(_build_store_record_call, artifacts)))
+                yield SendCall((yield CallBlocking(_build_store_record_call, artifacts)))
 
 
 def _build_store_record_call(artifacts: Artifacts) -> "Call[None]":

@@ -33,7 +33,7 @@ Conn = Any  # a connection of one of the libraries in integrations/
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
 
 
-class RunCall(NamedTuple):
+class SendCall(NamedTuple):
     """Run a call on a connection of the caller, or on one of the app's own.
 
     With `tenant_id`, the call names its tenant; a login that may not name a tenant gets the tenant
@@ -45,7 +45,7 @@ class RunCall(NamedTuple):
     tenant_id: UUID | None = None
 
 
-class RunCalls(NamedTuple):
+class SendCalls(NamedTuple):
     """Run many calls for a tenant in one transaction on one of the app's own connections."""
 
     tenant_id: UUID
@@ -68,7 +68,7 @@ class CallBlocking(CallFunction):
     __slots__ = ()
 
 
-ClientStep = RunCall | RunCalls | CallFunction
+ClientStep = SendCall | SendCalls | CallFunction
 ClientSteps = Generator[ClientStep, Any, T]
 
 
@@ -214,22 +214,22 @@ class Pools:
         self.close()
 
     def _take(self, step: ClientStep) -> Any:  # noqa: ANN401 - the step's result
-        if isinstance(step, RunCall):
+        if isinstance(step, SendCall):
             if step.conn is not None:
                 return integrations.run(step.conn, step.call)
             pool, is_service = self.get_sync_pool()
             return pool.run(step.call if is_service else _name_tenant(step))
-        if isinstance(step, RunCalls):
+        if isinstance(step, SendCalls):
             return self.database().run_all(step.tenant_id, step.calls)
         return step.function(*step.args)
 
     async def _atake(self, step: ClientStep) -> Any:  # noqa: ANN401 - the step's result
-        if isinstance(step, RunCall):
+        if isinstance(step, SendCall):
             if step.conn is not None:
                 return await integrations.arun(step.conn, step.call)
             pool, is_service = await self.get_loop_pool()
             return await pool.run(step.call if is_service else _name_tenant(step))
-        if isinstance(step, RunCalls):
+        if isinstance(step, SendCalls):
             return await (await self.database_of_this_loop()).run_all(step.tenant_id, step.calls)
         if isinstance(step, CallBlocking):
             import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
@@ -293,7 +293,7 @@ class Pools:
         return AsyncEnginePool(pool, (await pool.inspect()).is_service)
 
 
-def _name_tenant(step: RunCall) -> Any:  # noqa: ANN401 - a Call
+def _name_tenant(step: SendCall) -> Any:  # noqa: ANN401 - a Call
     return step.call if step.tenant_id is None else step.call.for_tenant(step.tenant_id)
 
 

@@ -3,7 +3,7 @@
 JobForgeError
 ├── TenantRequired      JF001  tenant_required
 ├── Invalid             JF002  invalid
-│   ├── InvalidPayload  invalid_payload the arguments do not fit the definition's parameters
+│   ├── InvalidPayload  invalid_payload the arguments do not match the definition's parameters
 │   ├── PayloadTooLarge JF007  payload_too_large
 │   │   └── NoArtifactStore no_artifact_store  too large for a row, and no store is configured
 │   ├── InvalidResult   invalid_result  the result of a step cannot be stored
@@ -49,7 +49,7 @@ JobForgeError
 │   ├── BadResponse        bad_response
 │   └── UnexpectedStatus   unexpected_status
 ├── ArtifactUnavailable artifact_unavailable  the artifact store cannot be used
-├── SealBroken          seal_broken     a sealed secret was changed, moved, or sealed by another key
+├── SealBroken          seal_broken     a sealed secret was changed or moved, or has another key
 ├── EventTimeout        event_timeout   an event that a job waited for did not arrive in time
 ├── Contended           contended       another transaction holds a lock; try again
 ├── Unavailable         unavailable     the database cannot be reached
@@ -57,8 +57,8 @@ JobForgeError
 ├── EmbeddedError       embedded_error
 └── ConfigError         config_error
 
-The first line of a class's docstring is its default message. `code` is stable: programs compare it.
-Messages are for people and may change.
+The first line of a class's docstring, without its period, is the default message. `code` is
+stable: programs compare it. Messages are for people and may change.
 """
 
 from typing import Any, ClassVar
@@ -68,7 +68,7 @@ Json = Any
 
 
 class JobForgeError(Exception):
-    """JobForge could not do what was asked."""
+    """The operation failed."""
 
     code: ClassVar[str] = "error"
     sqlstate: ClassVar[str | None] = None
@@ -81,7 +81,7 @@ class JobForgeError(Exception):
         detail: dict[str, Json] | None = None,
         hint: str | None = None,
     ) -> None:
-        self.message = message or _first_line(type(self))
+        self.message = message or _default_message(type(self))
         self.field = field
         self.detail = detail or {}
         self.hint = hint
@@ -89,120 +89,120 @@ class JobForgeError(Exception):
 
 
 class TenantRequired(JobForgeError):
-    """No tenant is set, and none was named."""
+    """A tenant is required."""
 
     code = "tenant_required"
     sqlstate = "JF001"
 
 
 class Invalid(JobForgeError):
-    """A value is not allowed here; `field` names it."""
+    """A value is invalid; `field` is its path."""
 
     code = "invalid"
     sqlstate: ClassVar[str | None] = "JF002"
 
 
 class InvalidPayload(Invalid):
-    """The arguments do not fit the definition's parameters; `field` is the path to the first."""
+    """The arguments do not match the definition's parameters; `field` is the path of a fault."""
 
     code = "invalid_payload"
     sqlstate = None
 
 
 class PayloadTooLarge(Invalid):
-    """The payload or result is larger or deeper than the limit."""
+    """The payload or result exceeds the size or depth limit."""
 
     code = "payload_too_large"
     sqlstate: ClassVar[str | None] = "JF007"
 
 
 class NoArtifactStore(PayloadTooLarge):
-    """A payload, result or file needs an artifact store, and none is configured."""
+    """A payload, result or file requires an artifact store, and none is configured."""
 
     code = "no_artifact_store"
     sqlstate = None
 
 
 class InvalidResult(Invalid):
-    """What a step returned cannot be kept: it is no JSON, or too much of it."""
+    """A step's result cannot be stored: it is not valid JSON, or too large."""
 
     code = "invalid_result"
     sqlstate = None
 
 
 class UnknownField(Invalid):
-    """There is no such field."""
+    """Unknown field."""
 
     code = "unknown_field"
     sqlstate = None
 
 
 class SecretsRequired(Invalid):
-    """The URL has another origin, so the secrets are required again; `missing` names them."""
+    """The URL has another origin, so the secrets in `missing` are required again."""
 
     code = "secrets_required"
     sqlstate = "JF015"
 
 
 class WrongMediaType(Invalid):
-    """Bodies are application/json, and not compressed."""
+    """The request body must be uncompressed application/json."""
 
     code = "unsupported_media_type"
     sqlstate = None
 
 
 class BadBody(Invalid):
-    """The body is not JSON."""
+    """The request body is not valid JSON."""
 
     code = "invalid_json"
     sqlstate = None
 
 
 class DuplicateMember(BadBody):
-    """An object of the body has the same member twice."""
+    """An object in the request body has a duplicate member."""
 
     code = "duplicate_member"
 
 
 class NumberNotFinite(BadBody):
-    """NaN and Infinity are no JSON."""
+    """NaN and Infinity are not valid JSON."""
 
     code = "number_not_finite"
 
 
 class NumberTooLong(BadBody):
-    """The body holds a number with too many digits."""
+    """A number in the request body has too many digits."""
 
     code = "number_too_long"
 
 
 class NulCharacter(BadBody):
-    """The body holds the character NUL, which Postgres cannot keep."""
+    """The request body contains the NUL character, which Postgres cannot store."""
 
     code = "nul_character"
 
 
 class LoneSurrogate(BadBody):
-    """The body holds half of a surrogate pair, which is no character."""
+    """The request body contains half of a surrogate pair, which is not a character."""
 
     code = "lone_surrogate"
 
 
 class TooDeep(BadBody):
-    """The body is nested too deeply."""
+    """The request body is nested too deeply."""
 
     code = "too_deep"
 
 
 class LeaseLost(JobForgeError):
-    """The lease is no longer held: the job belongs to another worker or has ended."""
+    """The lease is lost: another worker has the job, or the job is finished."""
 
     code = "lease_lost"
     sqlstate = "JF003"
 
 
 class NotFound(JobForgeError):
-    """There is no such thing, or it belongs to another tenant."""
+    """Not found, or owned by another tenant."""
 
     code = "not_found"
     sqlstate: ClassVar[str | None] = "JF004"
@@ -216,42 +216,42 @@ class UnknownDefinition(NotFound):
 
 
 class TenantErased(NotFound):
-    """The tenant was deleted, or is being deleted; its id cannot be used again."""
+    """The tenant was deleted, or is being deleted; its ID cannot be used again."""
 
     code = "tenant_erased"
     sqlstate = "JF014"
 
 
 class ArtifactNotFound(NotFound):
-    """The artifact is not there, or not what was put there."""
+    """The artifact is missing, or its content has changed."""
 
     code = "artifact_not_found"
     sqlstate = None
 
 
 class Conflict(JobForgeError):
-    """The job's state does not allow this."""
+    """The current state does not allow this operation."""
 
     code = "conflict"
     sqlstate: ClassVar[str | None] = "JF005"
 
 
 class DefinitionInactive(Conflict):
-    """The definition is inactive: new jobs are refused."""
+    """The definition is inactive and does not accept new jobs."""
 
     code = "definition_inactive"
     sqlstate = "JF010"
 
 
 class DuplicateKey(Conflict):
-    """A job with this idempotency key exists already."""
+    """A job with this idempotency key already exists."""
 
     code = "duplicate_key"
     sqlstate = "JF011"
 
 
 class IdempotencyKeyReused(Conflict):
-    """The request's idempotency key was used for another request."""
+    """The idempotency key was already used for a different request."""
 
     code = "idempotency_key_reused"
     sqlstate = "JF013"
@@ -265,85 +265,85 @@ class NotCommitted(Conflict):
 
 
 class Denied(JobForgeError):
-    """This role or tenant may not do that."""
+    """The role or tenant does not allow this operation."""
 
     code = "denied"
     sqlstate: ClassVar[str | None] = "JF006"
 
 
 class Forbidden(Denied):
-    """This role may not do that."""
+    """The role does not allow this operation."""
 
     code = "forbidden"
     sqlstate = None
 
 
 class OutOfScope(Denied):
-    """The scopes of this key do not cover that."""
+    """The key's scopes do not allow this operation."""
 
     code = "out_of_scope"
     sqlstate = None
 
 
 class ForeignOrigin(Denied):
-    """A session acts only for pages of this server itself."""
+    """The session cookie is accepted only from pages of this server."""
 
     code = "foreign_origin"
     sqlstate = None
 
 
 class Unauthenticated(JobForgeError):
-    """Give a valid API key or token as a bearer in the header Authorization."""
+    """Missing or invalid credentials; send an API key or token as `Authorization: Bearer <key>`."""
 
     code = "unauthenticated"
 
 
 class TooManyRequests(JobForgeError):
-    """Too many requests; try again after the seconds that Retry-After tells."""
+    """Too many requests; retry after the time in the Retry-After header."""
 
     code = "too_many_requests"
 
 
 class TooManyStreams(TooManyRequests):
-    """The key has as many live streams open as one key may have; close one."""
+    """The key has reached its limit of open live streams."""
 
     code = "too_many_streams"
 
 
 class QueueFull(JobForgeError):
-    """The tenant's limit of pending jobs is reached."""
+    """The tenant has reached its limit of pending jobs."""
 
     code = "tenant_queue_full"
     sqlstate = "JF008"
 
 
 class WrongIsolation(JobForgeError):
-    """The function works in READ COMMITTED transactions only."""
+    """The function requires a READ COMMITTED transaction."""
 
     code = "wrong_isolation"
     sqlstate = "JF012"
 
 
 class JobFailed(JobForgeError):
-    """The job that was waited for died or was canceled; `detail` has its state and error."""
+    """The awaited job is dead or canceled; `detail` has its state and error."""
 
     code = "job_failed"
 
 
 class ChildFailed(JobFailed):
-    """A job that was gathered died or was canceled; `detail` has its state and error."""
+    """A gathered job is dead or canceled; `detail` has its state and error."""
 
     code = "child_failed"
 
 
 class WaitTimeout(JobForgeError):
-    """The job that was waited for has not ended in time."""
+    """The awaited job did not finish in time."""
 
     code = "wait_timeout"
 
 
 class EgressError(JobForgeError):
-    """The request could not be made."""
+    """The request could not be sent."""
 
     code = "egress_failed"
     is_final: bool = False  # retrying the same request cannot succeed
@@ -358,81 +358,81 @@ class AddressNotAllowed(EgressError):
 
 
 class Unreachable(EgressError):
-    """The host cannot be reached."""
+    """The host is unreachable."""
 
     code = "unreachable"
 
 
 class TlsError(EgressError):
-    """No secure connection could be made: the certificate is not valid for this host."""
+    """The TLS connection failed, for example because the certificate is not valid for the host."""
 
     code = "tls_error"
 
 
 class DeadlineExceeded(EgressError):
-    """The request took longer than it may."""
+    """The request exceeded its time limit."""
 
     code = "deadline_exceeded"
 
 
 class ResponseTooLarge(EgressError):
-    """The response is larger than it may be."""
+    """The response exceeds the size limit."""
 
     code = "response_too_large"
     is_final = True
 
 
 class TooManyRedirects(EgressError):
-    """The response redirects more often than is followed."""
+    """The response has too many redirects."""
 
     code = "too_many_redirects"
     is_final = True
 
 
 class BadResponse(EgressError):
-    """The response is not HTTP as it should be."""
+    """The response is not valid HTTP."""
 
     code = "bad_response"
 
 
 class UnexpectedStatus(EgressError):
-    """The response has a status that was not expected."""
+    """The response has an unexpected status."""
 
     code = "unexpected_status"
 
 
 class ArtifactUnavailable(JobForgeError):
-    """The artifact store cannot be used."""
+    """The artifact store is unavailable."""
 
     code = "artifact_unavailable"
 
 
 class SealBroken(JobForgeError):
-    """A sealed secret cannot be opened: it was changed, or belongs elsewhere."""
+    """A sealed secret cannot be opened: it was changed, moved, or sealed with another key."""
 
     code = "seal_broken"
 
 
 class EventTimeout(JobForgeError):
-    """The event that was waited for has not come in time."""
+    """The awaited event did not arrive in time."""
 
     code = "event_timeout"
 
 
 class Contended(JobForgeError):
-    """Another transaction was in the way; nothing was done, and the same call may succeed."""
+    """Another transaction holds a lock; nothing was changed, so the call can be repeated."""
 
     code = "contended"
 
 
 class Unavailable(JobForgeError):
-    """The database cannot be reached."""
+    """The database is unreachable."""
 
     code = "unavailable"
 
 
 class MigrationError(JobForgeError):
-    """The schema could not be brought up to date."""
+    """The schema could not be migrated."""
 
     code = "migration_error"
 
@@ -444,13 +444,14 @@ class EmbeddedError(JobForgeError):
 
 
 class ConfigError(JobForgeError):
-    """A setting is missing or wrong."""
+    """A setting is missing or invalid."""
 
     code = "config_error"
 
 
-def _first_line(error: type[JobForgeError]) -> str:
-    return (error.__doc__ or error.__name__).splitlines()[0]
+def _default_message(error: type[JobForgeError]) -> str:
+    """Return the message of an error that was raised without one."""
+    return (error.__doc__ or error.__name__).splitlines()[0].removesuffix(".")
 
 
 def by_code(code: str) -> type[JobForgeError] | None:

@@ -26,11 +26,11 @@ export interface ErrorFacts {
   readonly cause?: unknown;
 }
 
-/** JobForge could not do what was asked. */
+/** The operation failed. */
 export class JobForgeError extends Error {
   static readonly code: string = "error";
   static readonly sqlstate: string | null = null;
-  static readonly message: string = "JobForge could not do what was asked.";
+  static readonly message: string = "The operation failed";
   readonly field: string | undefined;
   readonly detail: Readonly<Record<string, unknown>>;
   readonly hint: string | undefined;
@@ -85,7 +85,7 @@ def _row(error: type[JobForgeError]) -> dict[str, Json]:
         "parent": None if error is JobForgeError else error.__mro__[1].__name__,
         "code": error.code,
         "sqlstate": error.sqlstate,
-        "message": (error.__doc__ or "").splitlines()[0],
+        "message": error().message,
     }
 
 
@@ -99,7 +99,7 @@ def _class(row: dict[str, Json]) -> str:
     if len(line) > 101:
         line = f"  static override readonly message: string =\n    {message};\n"
     return (
-        f"\n/** {row['message']} */\n"
+        f"\n/** {row['message']}. */\n"
         f"export class {row['name']} extends {row['parent']} {{\n"
         f'  static override readonly code: string = "{row["code"]}";\n'
         f"  static override readonly sqlstate: string | null = {json.dumps(row['sqlstate'])};\n"

@@ -180,7 +180,7 @@ def _add_cors(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
 @asynccontextmanager
 async def _open_database(config: Config) -> AsyncIterator[Database]:
     if config.database_url is None:
-        raise ConfigError("the server needs a database", field="database_url")
+        raise ConfigError("The server requires a database", field="database_url")
     database = Database(
         config.database_url,
         size=config.server_connections,

@@ -36,7 +36,9 @@ class CallerContext:
     def tenant_id(self) -> UUID:
         """Return the caller's tenant; raise TenantRequired if an operator named none."""
         if self.principal.tenant_id is None:
-            raise TenantRequired(f"name the tenant: {TENANT_HEADER}: <id or slug>")
+            raise TenantRequired(
+                f"A tenant is required; send the header {TENANT_HEADER}: <ID or slug>"
+            )
         return self.principal.tenant_id
 
     def to_job_request(self, job: NewJob) -> JobRequest:
@@ -84,7 +86,7 @@ async def apply_tenant_header(
     id_or_slug = request.headers[TENANT_HEADER]
     if principal.role is not Role.SUPER_ADMIN:
         if not await _is_own_tenant(server, id_or_slug, principal.tenant_id):
-            raise Forbidden("this key is of another tenant")
+            raise Forbidden("The key belongs to another tenant")
         return principal
     tenant_id = await _find_tenant(server, id_or_slug)
     await server.access_auditor.record(
@@ -122,14 +124,14 @@ async def _find_tenant(server: ServerState, id_or_slug: str) -> UUID:
     try:
         found = await server.database.run(calls.find_tenant(id_or_slug))
     except NotFound as error:
-        raise NotFound(f"there is no tenant {id_or_slug}", field=TENANT_HEADER) from error
+        raise NotFound(f"Tenant '{id_or_slug}' not found", field=TENANT_HEADER) from error
     return server.slugs.put(id_or_slug, found)
 
 
 def _parse_tenant_id(id_or_slug: str) -> UUID | None:
     """Return the header's tenant id, or None for a slug. Raise Invalid."""
     if not id_or_slug or len(id_or_slug) > 200 or not id_or_slug.isprintable():
-        raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
+        raise Invalid(f"{TENANT_HEADER} must be a tenant ID or slug", field=TENANT_HEADER)
     return parse_tenant_uuid(id_or_slug)
 
 

@@ -77,7 +77,7 @@ class EnqueueBatcher:
             return await self._enqueue_batch(tenant_id, job, others)
         finally:
             for other in others:
-                other.reject(Unavailable("the request was given up"))
+                other.reject(Unavailable("The request was abandoned"))
             self._promote_next_leader(tenant_id)
 
     async def _enqueue_batch(

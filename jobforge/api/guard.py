@@ -68,7 +68,7 @@ class GuardedRoute(APIRoute):
             await admit(request, server, rule)
             for name in request.query_params:
                 if name not in known_params:
-                    raise UnknownField(f"{name}: there is no such parameter", field=name)
+                    raise UnknownField(f"Unknown parameter '{name}'", field=name)
             if takes_body:
                 body = await request_body.read(request, body_limit(server, rule.path))
                 request = request_body.JsonRequest(request, body)

@@ -24,72 +24,92 @@ _MAX_TENANTS = 20  # with separate series; all others are summed
 _GAUGES: dict[str, tuple[str, str, list[str]]] = {
     "jobs": (
         "jobforge_jobs",
-        "Jobs by queue and state; up to 20,000 queued ones of a queue are counted.",
+        "Number of jobs by queue and state; at most 20,000 queued jobs per queue are counted.",
         ["queue", "state"],
     ),
     "oldest_wait": (
         "jobforge_oldest_wait_seconds",
-        "For how long the job has waited that has waited longest, of those counted.",
+        "Age of the oldest counted queued job.",
         ["queue"],
     ),
     "tenant_queued": (
         "jobforge_tenant_queued_jobs",
-        "Queued jobs of the tenants with most of them, and of all others.",
+        "Number of queued jobs by tenant, and of all other tenants together.",
         ["tenant"],
     ),
     "dead": (
         "jobforge_unresolved_dead_jobs",
-        "Dead jobs that nobody has retried or discarded.",
+        "Number of dead jobs that were not retried or discarded.",
         [],
     ),
     "expired_leases": (
         "jobforge_expired_leases",
-        "Running jobs whose worker has not been heard from in time.",
+        "Number of running jobs with expired leases.",
         [],
     ),
-    "workers": ("jobforge_workers", "Workers by state.", ["state"]),
-    "slots": ("jobforge_slots", "How many jobs all live workers run at once.", []),
+    "workers": ("jobforge_workers", "Number of workers by state.", ["state"]),
+    "slots": ("jobforge_slots", "Total number of slots of live workers.", []),
     "schedule_lag": (
         "jobforge_schedule_lag_seconds",
-        "For how long the schedule has been due that has been due longest.",
+        "Lag of the schedule that has been due longest.",
         [],
     ),
     "maintenance_age": (
         "jobforge_maintenance_age_seconds",
-        "How long ago a scheduler began that maintenance task; statistics: every half a minute.",
+        "Time since a scheduler last started the maintenance task.",
         ["task"],
     ),
-    "faulty_triggers": ("jobforge_faulty_triggers", "Triggers that cannot be read.", []),
-    "pending_events": ("jobforge_pending_events", "Events that were not dispatched yet.", []),
+    "faulty_triggers": (
+        "jobforge_faulty_triggers",
+        "Number of triggers that were disabled because they are invalid.",
+        [],
+    ),
+    "pending_events": (
+        "jobforge_pending_events",
+        "Number of events that are not dispatched yet.",
+        [],
+    ),
     "event_lag": (
         "jobforge_event_lag_seconds",
-        "For how long the event has waited that has waited longest.",
+        "Age of the oldest event that is not dispatched yet.",
         [],
     ),
-    "open_operations": ("jobforge_open_operations", "Bulk operations that have not ended.", []),
+    "open_operations": ("jobforge_open_operations", "Number of unfinished bulk operations.", []),
     "disabled_webhooks": (
         "jobforge_disabled_webhooks",
-        "Endpoints that were disabled because they failed.",
+        "Number of webhook endpoints that were disabled because their deliveries failed.",
         [],
     ),
-    "table_bytes": ("jobforge_table_bytes", "Tables with their indexes.", ["table"]),
-    "live_rows": ("jobforge_table_live_rows", "Live rows, as the statistics have it.", ["table"]),
-    "dead_rows": ("jobforge_table_dead_rows", "Dead rows, as the statistics have it.", ["table"]),
+    "table_bytes": (
+        "jobforge_table_bytes",
+        "Size of the table with its indexes and partitions.",
+        ["table"],
+    ),
+    "live_rows": (
+        "jobforge_table_live_rows",
+        "Live rows, estimated from Postgres's statistics.",
+        ["table"],
+    ),
+    "dead_rows": (
+        "jobforge_table_dead_rows",
+        "Dead rows, estimated from Postgres's statistics.",
+        ["table"],
+    ),
     "days_ahead": (
         "jobforge_partition_days_ahead",
-        "For how many days to come the history has partitions.",
+        "Number of future days for which partitions exist.",
         ["table"],
     ),
     "default_rows": (
         "jobforge_partition_default_rows",
-        "1 if rows went into the default partition.",
+        "1 if rows are in the default partition.",
         ["table"],
     ),
 }
 _COUNTERS: dict[str, tuple[str, str, list[str]]] = {
     "inserted": (
         "jobforge_inserted_rows",
-        "Rows that were inserted, also by plain SQL; of jobs: those enqueued.",
+        "Number of inserted rows, also by plain SQL; for jobs: all enqueued jobs.",
         ["table"],
     ),
 }
@@ -136,18 +156,18 @@ def _build_families(
         yield counter
     yield GaugeMetricFamily(
         "jobforge_horizon_transactions",
-        "How many transactions ago the oldest snapshot was taken that this login sees.",
+        "Age of the oldest snapshot visible to this login, in transactions.",
         max((each.age for each in vacuum_blockers), default=0),
     )
     yield GaugeMetricFamily(
         "jobforge_horizon_seconds",
-        "For how long the oldest transaction has been open that this login sees.",
+        "Age of the oldest open transaction visible to this login.",
         max((each.seconds or 0.0 for each in vacuum_blockers), default=0.0),
     )
-    yield GaugeMetricFamily("jobforge_scrape_seconds", "What asking the database took.", took_s)
-    yield InfoMetricFamily(
-        "jobforge_build", "The release of this server.", {"version": __version__}
+    yield GaugeMetricFamily(
+        "jobforge_scrape_seconds", "Duration of the query for these metrics.", took_s
     )
+    yield InfoMetricFamily("jobforge_build", "Release of this server.", {"version": __version__})
 
 
 def _labels(gauge: Gauge) -> list[str]:

@@ -24,7 +24,7 @@ _STATUS_DESCRIPTIONS = {
     415: "The body is not application/json.",
     422: "A value is not allowed; `errors` lists the fields.",
     429: "Rate limit exceeded, or too many jobs are waiting; retry after Retry-After seconds.",
-    500: "Internal error; the server's log has the details under the request id.",
+    500: "Internal error; the server's log has the details under the request ID.",
     503: "The database is unreachable or busy; retry after Retry-After seconds.",
 }
 _DESCRIPTION = """\
@@ -138,5 +138,5 @@ _TENANT_PARAMETER = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "maxLength": 200},
-    "description": "For a super admin: the tenant to act for, by id or slug.",
+    "description": "For a super admin: the tenant to act for, by ID or slug.",
 }

@@ -56,9 +56,9 @@ def decode_cursor(cursor: str | None) -> str | None:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         text = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
     except (ValueError, binascii.Error) as error:
-        raise Invalid("this is no cursor of a page", field="cursor") from error
+        raise Invalid("cursor is not a valid page cursor", field="cursor") from error
     if "\0" in text:
-        raise Invalid("this is no cursor of a page", field="cursor")
+        raise Invalid("cursor is not a valid page cursor", field="cursor")
     return text
 
 
@@ -68,4 +68,4 @@ def decode_id_cursor(cursor: str | None) -> UUID | None:
     try:
         return None if text is None else UUID(text)
     except ValueError as error:
-        raise Invalid("this is no cursor of a page", field="cursor") from error
+        raise Invalid("cursor is not a valid page cursor", field="cursor") from error

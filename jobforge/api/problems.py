@@ -68,7 +68,7 @@ class Problem(BaseModel):
                     "title": "Not Found",
                     "status": 404,
                     "code": "not_found",
-                    "detail": "there is no such job",
+                    "detail": "Job not found",
                     "errors": [],
                     "facts": {},
                     "request_id": "0b6f0b6c4d8e4f0c8f7d2f0f6a1b2c3d",
@@ -136,18 +136,18 @@ def get_request_id(request: Request) -> str:
 
 
 _HTTP_ERRORS = {
-    400: ("bad_request", "the request cannot be read"),
-    404: ("no_such_route", "there is no such route; /api/v1/openapi.json lists them"),
-    405: ("method_not_allowed", "the route has other methods; the header Allow lists them"),
-    408: ("request_timeout", "the request did not arrive in time"),
-    503: ("too_many_connections", "the server has too many connections, or this address has"),
+    400: ("bad_request", "The request is malformed"),
+    404: ("no_such_route", "Route not found; see /api/v1/openapi.json"),
+    405: ("method_not_allowed", "Method not allowed; see the Allow header"),
+    408: ("request_timeout", "The request did not arrive in time"),
+    503: ("too_many_connections", "Too many connections in total or from this address"),
 }
 _EXTRA = "extra_forbidden"
 
 
 @dataclass(frozen=True, slots=True)
 class _ProblemFields:
-    """Fields of a problem except its request id."""
+    """Fields of a problem except its request ID."""
 
     status: int
     code: str
@@ -183,7 +183,7 @@ def _public_facts(error: JobForgeError) -> dict[str, Json]:
 
 
 def _internal_error(request_id: str) -> JsonResponse:
-    text = "something went wrong inside; the server's log has it under this request id"
+    text = "Internal error; the server's log has the details under this request ID"
     return _ProblemFields(500, "internal", text).to_response(request_id)
 
 
@@ -194,7 +194,7 @@ def _field_path(location: tuple[int | str, ...]) -> str:
 
 def _message(fault: Mapping[str, Json]) -> str:
     if fault["type"] == _EXTRA:
-        return "there is no such field"
+        return "Unknown field"
     # For a string that a function validates first, pydantic's message counts list items.
     if fault["type"] == "too_long" and isinstance(fault["input"], str):
         return f"String should have at most {fault['ctx']['max_length']} characters"
@@ -227,4 +227,4 @@ def _has_foreign_text(error: JobForgeError) -> bool:
 
 
 def _default_message(error: JobForgeError) -> str:
-    return (type(error).__doc__ or "").splitlines()[0]
+    return type(error)().message

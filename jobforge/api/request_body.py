@@ -73,7 +73,7 @@ async def read(request: Request, limit: int) -> ParsedBody:
         return ParsedBody(raw, None)
     headers = request.headers
     if "content-encoding" in headers and headers["content-encoding"] != "identity":
-        raise WrongMediaType("compressed bodies are not taken")
+        raise WrongMediaType("The request body must not be compressed")
     if _MEDIA_TYPE.fullmatch(headers.get("content-type", "")) is None:
         raise WrongMediaType
     if len(raw) <= LARGE_BYTES:
@@ -86,7 +86,7 @@ def parse(raw: bytes) -> Json:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadBody("the body is not UTF-8") from error
+        raise BadBody("The request body is not UTF-8") from error
     is_nested = raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH
     has_escapes = "\0" in text or "\\u" in text
     if len(raw) > LARGE_BYTES:
@@ -109,7 +109,9 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Json:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise BadBody(f"the body is not JSON: {error.msg.lower()} ({where})") from error
+        raise BadBody(
+            f"The request body is not valid JSON: {error.msg.lower()} ({where})"
+        ) from error
     except ValueError as error:  # Python converts integers of at most 4,300 digits
         raise NumberTooLong from error
     except RecursionError as error:
@@ -135,7 +137,9 @@ async def _read_bytes(request: Request, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body has more than {limit:,} bytes", detail={"limit": limit})
+    return PayloadTooLarge(
+        f"The request body is larger than {limit:,} bytes", detail={"limit": limit}
+    )
 
 
 def _depth(raw: bytes) -> int:
@@ -173,7 +177,7 @@ def _check_tree(value: Json, depth: int = 0) -> None:
 
 
 def _too_deep() -> TooDeep:
-    return TooDeep(f"the body has more than {_MAX_DEPTH} levels")
+    return TooDeep(f"The request body is nested more than {_MAX_DEPTH} levels deep")
 
 
 _gc_lock = threading.Lock()
@@ -204,18 +208,18 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     members = dict(pairs)
     if len(members) < len(pairs):
         [(duplicate, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise DuplicateMember(f"the member {duplicate[:100]!r} is there twice")
+        raise DuplicateMember(f"Duplicate member {duplicate[:100]!r}")
     return members
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise NumberNotFinite(f"{constant} is no JSON")
+    raise NumberNotFinite(f"{constant} is not valid JSON")
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if value in {float("inf"), float("-inf")}:
-        raise NumberTooLong("the body holds a number that is too large")
+        raise NumberTooLong("The request body contains a number that is too large")
     return value
 
 

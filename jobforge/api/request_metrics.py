@@ -29,7 +29,7 @@ class RequestMetrics:
     def families(self) -> Iterator[Metric]:
         responses = CounterMetricFamily(
             "jobforge_http_requests",
-            "Requests that were answered.",
+            "Number of completed requests.",
             labels=["method", "route", "status"],
         )
         for (method, route, status), count in self._responses.items():
@@ -37,6 +37,6 @@ class RequestMetrics:
         yield responses
         yield prometheus.histogram(
             "jobforge_http_request_seconds",
-            "What requests took.",
+            "Duration of requests.",
             {(("route", route),): each for route, each in self._seconds.items()},
         )

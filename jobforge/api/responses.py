@@ -46,7 +46,7 @@ def _to_plain(value: Any) -> object:  # noqa: ANN401 - any type that orjson does
         return str(value)
     if isinstance(value, tuple):
         return value._asdict() if hasattr(value, "_asdict") else list(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 LeafEncoder = Callable[[object], bytes]

@@ -151,8 +151,8 @@ def bind_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            hint="is another server running? --port names another port",
+            f"Cannot listen on {host}:{port}: {error.strerror}",
+            hint="Stop the other server, or choose another port with --port",
         ) from error
     sock.set_inheritable(True)
     return sock

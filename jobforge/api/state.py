@@ -76,4 +76,4 @@ class ServerState:
     def check_open(self) -> None:
         """Raise Unavailable during shutdown."""
         if self._is_closing:
-            raise Unavailable("the server is about to end")
+            raise Unavailable("The server is shutting down")

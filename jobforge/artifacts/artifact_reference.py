@@ -71,7 +71,7 @@ def find_artifact_key(job: Job, of: ArtifactSource | None = None) -> ArtifactKey
     try:
         return read_ref(refs[of], job.tenant_id)
     except Invalid as error:
-        raise ArtifactNotFound("the job has no such artifact") from error
+        raise ArtifactNotFound("Artifact not found") from error
 
 
 def marker_from_text(text: str) -> Marker | None:

@@ -54,7 +54,7 @@ class Artifacts:
     def store(self) -> Store:
         """The store; raises ArtifactUnavailable when none is configured."""
         if self._url is None:
-            raise ArtifactUnavailable(f"no artifact store is configured: {_HOW}")
+            raise ArtifactUnavailable(f"No artifact store is configured; {_HOW}")
         if not self._url.startswith("s3://"):
             return FolderStore(Path(self._url))
         from jobforge.artifacts.s3_store import BucketStore  # noqa: PLC0415 - obstore is an extra
@@ -68,7 +68,7 @@ class Artifacts:
         """
         if not self.is_configured:
             raise NoArtifactStore(
-                f"{key.file} needs an artifact store, and none is configured: {_HOW}", hint=_HINT
+                f"{key.file} requires an artifact store, and none is configured; {_HOW}", hint=_HINT
             )
         stream = _MeasuredStream([data] if isinstance(data, bytes) else data, self.limit)
         if isinstance(data, bytes):
@@ -89,7 +89,7 @@ class Artifacts:
         stream = _MeasuredStream(self.store.open(key.path), self.limit)
         data = b"".join(stream)
         if stream.size != marker.bytes or stream.digest.hexdigest() != marker.sha256:
-            raise ArtifactNotFound(f"the artifact {key.path} is not what was put there")
+            raise ArtifactNotFound(f"The content of artifact {key.path} has changed")
         return data
 
     def put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[JobRequest]:
@@ -102,8 +102,8 @@ class Artifacts:
         for index, text in find_large_payloads(jobs).items():
             if not self.is_configured:
                 raise NoArtifactStore(
-                    f"the payload of {len(text):,} bytes is too large for a row, and no artifact"
-                    f" store is configured: {_HOW}",
+                    f"The payload of {len(text):,} bytes is too large for a row, and no artifact"
+                    f" store is configured; {_HOW}",
                     field="payload",
                     detail={"limit": PAYLOAD_LIMIT, "index": index},
                     hint=_HINT,
@@ -155,7 +155,7 @@ class _MeasuredStream:
             self.size += len(piece)
             if self.size > self._limit:
                 raise PayloadTooLarge(
-                    f"an artifact has at most {self._limit:,} bytes",
+                    f"The artifact is larger than {self._limit:,} bytes",
                     detail={"limit": self._limit},
                 )
             self.digest.update(piece)

@@ -127,7 +127,7 @@ def _parse_identity(text: str) -> UUID:
         return UUID(text.strip())
     except ValueError:
         raise ArtifactUnavailable(
-            f"the file {_IDENTITY} of the artifact folder does not contain an id"
+            f"The file {_IDENTITY} of the artifact folder does not contain an ID"
         ) from None
 
 
@@ -164,8 +164,8 @@ def _translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ArtifactNotFound(f"there is no artifact {path}") from error
+        raise ArtifactNotFound(f"Artifact '{path}' not found") from error
     except OSError as error:
         raise ArtifactUnavailable(
-            f"the folder of artifacts cannot be used: {error.strerror or error}"
+            f"The artifact folder is unavailable: {error.strerror or error}"
         ) from error

@@ -31,7 +31,7 @@ class ArtifactKey:
 
     def __post_init__(self) -> None:
         if _FILE.fullmatch(self.file) is None:
-            raise Invalid(f"{self.file[:100]!r} is no name of an artifact", field="artifact")
+            raise Invalid(f"{self.file[:100]!r} is not a valid artifact name", field="artifact")
 
     @property
     def path(self) -> str:
@@ -51,24 +51,24 @@ def read_ref(ref: object, tenant_id: UUID) -> ArtifactKey:
     """Parse a reference; raise Invalid if it is malformed or belongs to another tenant."""
     match = _PATH.fullmatch(ref.removeprefix(PREFIX)) if isinstance(ref, str) else None
     if match is None or not str(ref).startswith(PREFIX):
-        raise Invalid("it names no artifact", field="artifact_ref")
+        raise Invalid("it is not a valid artifact reference", field="artifact_ref")
     _, tenant, day, folder, file = match.groups()
     if tenant != str(tenant_id):
-        raise Invalid("the artifact is not of this tenant", field="artifact_ref")
+        raise Invalid("the artifact belongs to another tenant", field="artifact_ref")
     return ArtifactKey(tenant_id, _day(day), UUID(folder), file)
 
 
 def check_path(path: str) -> str:
     """Return the path if ArtifactKey can produce it; raise Invalid. Stores validate every path."""
     if _PATH.fullmatch(path) is None:
-        raise Invalid(f"{path[:100]!r} is no name of an artifact", field="artifact")
+        raise Invalid(f"{path[:100]!r} is not a valid artifact name", field="artifact")
     return path
 
 
 def check_prefix(prefix: str) -> str:
     """Return the prefix if it is that of one tenant or one folder; raise Invalid."""
     if re.fullmatch(_UUID, prefix) is None and _FOLDER.fullmatch(prefix) is None:
-        raise Invalid(f"{prefix[:100]!r} is no folder of artifacts", field="artifact")
+        raise Invalid(f"{prefix[:100]!r} is not a valid artifact folder", field="artifact")
     return prefix
 
 
@@ -82,4 +82,4 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise Invalid("it names no artifact", field="artifact_ref") from error
+        raise Invalid("it is not a valid artifact reference", field="artifact_ref") from error

@@ -21,7 +21,7 @@ try:
     from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
     from obstore.store import S3Store
 except ImportError as error:
-    raise ImportError('for S3 obstore is needed: pip install "jobforge[s3]"') from error
+    raise ImportError('S3 requires obstore; install it with: pip install "jobforge[s3]"') from error
 
 _PIECE = 1024 * 1024
 _IDENTITY = "store-id"
@@ -51,7 +51,7 @@ class BucketStore:
         try:
             return UUID(text.strip())
         except ValueError:
-            raise ArtifactUnavailable(f"the object {_IDENTITY} does not contain an id") from None
+            raise ArtifactUnavailable(f"The object {_IDENTITY} does not contain an ID") from None
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
         with _translate_errors(path):
@@ -109,7 +109,7 @@ def _open_store(url: str, credentials: Mapping[str, str]) -> S3Store:
     endpoint, region = given.pop("endpoint", None), given.pop("region", None)
     if not parts.netloc or given or parts.username or parts.password:
         raise ConfigError(
-            "artifacts in S3 are named s3://bucket/prefix?endpoint=…&region=…", field="artifacts"
+            "artifacts must have the form s3://bucket/prefix?endpoint=…&region=…", field="artifacts"
         )
     settings: dict[str, Any] = dict(credentials)
     if endpoint is not None:
@@ -136,10 +136,10 @@ def _translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (NotFoundError, FileNotFoundError) as error:
-        raise ArtifactNotFound(f"there is no artifact {path}") from error
+        raise ArtifactNotFound(f"Artifact '{path}' not found") from error
     except (BaseError, OSError) as error:
         raise ArtifactUnavailable(
-            f"the artifact store cannot be used: {_first_line(error)}"
+            f"The artifact store is unavailable: {_first_line(error)}"
         ) from error
 
 

@@ -54,5 +54,5 @@ def _warn(users: Sequence[StoreUser]) -> None:
             "artifacts.stores_differ",
             level="warning",
             stores=[user.describe() for user in users],
-            hint="set artifacts to one folder or bucket for all processes; see: jobforge doctor",
+            hint="Use the same folder or bucket in all processes; see: jobforge doctor",
         )

@@ -143,7 +143,7 @@ def reschedule_job(
 ) -> Call[State]:
     """Change when a waiting job runs; None means as soon as possible."""
     if run_at is not None and run_at.tzinfo is None:
-        raise Invalid("run_at needs a time zone", field="run_at")
+        raise Invalid("run_at must have a time zone", field="run_at")
     return Call(
         "reschedule_job",
         {"job_id": job_id, "run_at": run_at, "tenant_id": tenant_id},

@@ -55,7 +55,7 @@ def sanitize_report(report: OutcomeReport) -> OutcomeReport:
         return report
     fault = _find_fault(report.result)
     if fault is not None:
-        message = fault.message.replace("outcome", "the result", 1)
+        message = fault.message.replace("outcome", "The result", 1)
         return OutcomeReport(
             *report[:3],
             Outcome.FAILED,

@@ -26,7 +26,7 @@ def create_api_key(
 ) -> Call[UUID]:
     """Return the key's ID. Raises Conflict if the lookup exists: create another key."""
     if expires_at is not None and expires_at.tzinfo is None:
-        raise Invalid("expires_at needs a time zone", field="expires_at")
+        raise Invalid("expires_at must have a time zone", field="expires_at")
     return Call(
         "create_api_key",
         {

@@ -27,7 +27,7 @@ U = TypeVar("U")
 
 
 def _refuse_json(_: Json) -> Any:  # noqa: ANN401 - never returns
-    raise NotImplementedError("the server offers no such request")
+    raise NotImplementedError("The server does not support this request")
 
 
 class Result(NamedTuple, Generic[T_co]):

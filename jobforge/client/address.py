@@ -49,16 +49,16 @@ def address_from_config(config: "Config") -> ServerAddress | None:
         return None
     if config.database_url is not None:
         raise ConfigError(
-            "a server and a database are named, and only one can be meant",
+            "server and database_url can't be used together",
             field="server",
-            hint="give --server or --database-url, JOBFORGE_SERVER or JOBFORGE_DATABASE_URL",
+            hint="Set --server or --database-url, JOBFORGE_SERVER or JOBFORGE_DATABASE_URL",
         )
     if config.key is None:
         raise ConfigError(
-            "a server is named, and no key to it",
+            "A server requires an API key",
             field="key",
-            hint="set JOBFORGE_KEY or key_file, or give --api-key, as --key may be that of a job; "
-            "an operator has keys: jobforge keys create",
+            hint="Set JOBFORGE_KEY or key_file, or use --api-key, as --key may be that of a job; "
+            "an operator creates API keys with: jobforge keys create",
         )
     return server_address(config.server, config.key)
 
@@ -67,7 +67,7 @@ def _key(text: str) -> str:
     key = text.strip()
     # httpx would quote a key that is invalid in a header, and so leak it in its error.
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError("the key must be one word, as it was shown", field="key")
+        raise ConfigError("key must be one word of printable ASCII characters", field="key")
     return key
 
 
@@ -80,9 +80,10 @@ def _url(server: str) -> str:
     except ValueError:
         is_address = is_alone = False
     if not is_address:
-        raise ConfigError("server must be an address like https://jobs.example.com", field="server")
+        raise ConfigError("server must be a URL such as https://jobs.example.com", field="server")
     if not is_alone:
         raise ConfigError(
-            "server must be an address alone: the key is given by itself", field="server"
+            "server must not contain a user, password, query or fragment; set the key separately",
+            field="server",
         )
     return server.strip().rstrip("/").removesuffix(_PREFIX) + _PREFIX

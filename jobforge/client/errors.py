@@ -34,7 +34,7 @@ def error_from_response(response: httpx2.Response) -> JobForgeError:
         problem.setdefault("code", "no_such_route")  # the response is not from a JobForge route
     code = str(problem.get("code", ""))
     kind = by_code(code) or _BY_STATUS.get(response.status_code, JobForgeError)
-    text = problem.get("detail") or f"the server answers {response.status_code} and says no more"
+    text = problem.get("detail") or f"The server returned {response.status_code} without details"
     faults = problem.get("errors") or [{}]
     detail = {
         **(problem.get("facts") or {}),
@@ -48,7 +48,7 @@ def error_from_response(response: httpx2.Response) -> JobForgeError:
 def error_from_transport(error: httpx2.HTTPError, url: str) -> Unavailable:
     reason = " ".join(str(error).split()) or type(error).__name__
     return Unavailable(
-        f"the server at {url} does not answer: {reason}",
+        f"The server at {url} is unreachable: {reason}",
         detail={"is_sent": not isinstance(error, _NEVER_SENT)},
     )
 
@@ -62,7 +62,7 @@ def read_response(response: httpx2.Response) -> Json:
     try:
         return decode(response.content)
     except ValueError as error:
-        raise Unavailable(f"{response.url.host} answers, but is no server of jobs") from error
+        raise Unavailable(f"{response.url.host} responded, but is not a JobForge server") from error
 
 
 def _problem(content: bytes) -> dict[str, Any]:

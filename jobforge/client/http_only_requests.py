@@ -43,7 +43,7 @@ def create_key(
 ) -> ApiRequest[CreatedKey]:
     """Create an API key."""
     if expires_at is not None and expires_at.tzinfo is None:
-        raise Invalid("expires_at needs a time zone", field="expires_at")
+        raise Invalid("expires_at must have a time zone", field="expires_at")
     body = {"name": name, "role": role, "scopes": list(scopes or ()), "expires_at": expires_at}
     return ApiRequest(
         "POST", "/keys", _read_created_key, body=encode_body(body), headers=_for_tenant(tenant_id)

@@ -60,7 +60,7 @@ def request_from_call(call: Call[T], routes: Routes) -> ApiRequest[T]:
     """Return the request for a call. Raises Conflict for a call that needs a database."""
     route = routes.get(call.function)
     if route is None:
-        raise Conflict(f"{call.function} is not offered over HTTP: it needs a database")
+        raise Conflict(f"{call.function} is not available over HTTP; it requires a database")
     method, _, pattern = route.endpoint.partition(" ")
     members = _name_members(call, route)
     in_path = {name: members.pop(name) for name in list(members) if f"{{{name}}}" in pattern}

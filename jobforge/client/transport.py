@@ -17,7 +17,9 @@ try:
 
     from jobforge.client.errors import error_from_transport, read_response
 except ImportError as error:
-    raise ImportError('over HTTP httpx2 is needed: pip install "jobforge[http]"') from error
+    raise ImportError(
+        'HTTP requires httpx2; install it with: pip install "jobforge[http]"'
+    ) from error
 
 T = TypeVar("T")
 

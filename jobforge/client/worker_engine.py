@@ -43,7 +43,7 @@ class HttpEngine:
         """Check the connection. Raises Unavailable, or Denied if the key is not for workers."""
         identity = await self._link.transport.run(whoami())
         if identity.role not in {Role.WORKER, Role.SUPER_ADMIN}:
-            raise Denied(f"the key's role is {identity.role}, and a worker's must be worker")
+            raise Denied(f"The key must have the role worker or super_admin, not {identity.role}")
 
     async def run(self, call: Call[T]) -> T:
         return await self._link.run(call)
@@ -52,7 +52,7 @@ class HttpEngine:
         return HttpLink(self._address)
 
     def listen(self, *channels: str) -> NoReturn:
-        raise Conflict(f"nobody can listen to {', '.join(channels)} over HTTP")
+        raise Conflict(f"Cannot listen to {', '.join(channels)} over HTTP")
 
     async def close(self) -> None:
         await self._link.close()

@@ -106,10 +106,10 @@ def _check_beats(config: Config) -> None:
     # A lease must allow for two heartbeats; otherwise one late heartbeat loses the job.
     if config.heartbeat_s * 2 > config.lease_s:
         raise ConfigError(
-            f"heartbeat_s is {config.heartbeat_s:g}, more than half of lease_s, "
+            f"heartbeat_s is {config.heartbeat_s:g}, but must be at most half of lease_s, "
             f"which is {config.lease_s:g}",
             field="heartbeat_s",
-            hint="a third of lease_s is a good value",
+            hint="Set heartbeat_s to a third of lease_s",
         )
 
 
@@ -117,9 +117,9 @@ def _check_job_environment(config: Config) -> None:
     for name in config.job_environment:
         if is_withheld(name):
             raise ConfigError(
-                f"job_environment must not contain {name}: jobs never get credentials of JobForge",
+                f"job_environment must not contain {name}: jobs get no JobForge credentials",
                 field="job_environment",
-                hint="use ctx.secret() for secrets of jobs, or a variable with another name",
+                hint="Use ctx.secret() for the secrets of jobs, or another variable name",
             )
 
 
@@ -128,10 +128,10 @@ def _check_metrics(config: Config) -> None:
     if config.metrics_port is None or config.metrics_token or _is_loopback(config.metrics_host):
         return
     raise ConfigError(
-        f"metrics_host is {config.metrics_host!r}, which other machines can reach, "
-        "and metrics_token is not set",
+        f"metrics_token is required because other machines can reach metrics_host "
+        f"{config.metrics_host!r}",
         field="metrics_token",
-        hint="set metrics_token to 32 characters or more, or metrics_host to 127.0.0.1",
+        hint="Set metrics_token to 32 characters or more, or metrics_host to 127.0.0.1",
     )
 
 

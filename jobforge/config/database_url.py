@@ -64,9 +64,9 @@ def check_url(url: str, *, field: str = "database_url") -> None:
     authority, _, path = re.split(r"[?]", url.partition("://")[2], maxsplit=1)[0].partition("/")
     if authority.count("@") > 1 or "@" in path:
         raise ConfigError(
-            "the database URL has more than one @, or one after a /",
+            "The database URL has more than one @, or an @ after a /",
             field=field,
-            hint="percent-encode the password: @ is %40, / is %2F, ? is %3F, # is %23, : is %3A",
+            hint="Percent-encode the password: @ is %40, / is %2F, ? is %3F, # is %23, : is %3A",
         )
 
 

@@ -19,7 +19,7 @@ class InvalidValue(ValueError):
 
 def text(value: Json) -> str:
     if not isinstance(value, str):
-        raise InvalidValue(f"a text, not {value!r}")
+        raise InvalidValue(f"a string, not {value!r}")
     return value
 
 
@@ -97,7 +97,7 @@ def names(pattern: str) -> Parser:
         names = _items(value)
         for name in names:
             if not re.fullmatch(pattern, name):
-                raise InvalidValue(f"a list of names, and {name!r} is none")
+                raise InvalidValue(f"a list of names; {name!r} is not a valid name")
         return tuple(names)
 
     return parse
@@ -108,7 +108,7 @@ def _items(value: Json) -> list[str]:
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise InvalidValue(f"a list of texts, not {value!r}")
+        raise InvalidValue(f"a list of strings, not {value!r}")
     return [item.strip() for item in value if item.strip()]
 
 
@@ -118,25 +118,23 @@ def queues(value: Json) -> dict[str, int | None]:
         # Names of queues may contain colons.
         name, _, slots = item.rpartition(":") if re.search(r":\d+\Z", item) else (item, "", None)
         if not re.fullmatch(_QUEUE_NAME, name):
-            raise InvalidValue(
-                f"queues with their slots, as in mail:10,default:4, and not {item!r}"
-            )
+            raise InvalidValue(f"a list such as mail:10,default:4, not {item!r}")
         if name in queues:
-            raise InvalidValue(f"different queues, and {name} is there twice")
+            raise InvalidValue(f"a list of different queues; {name} occurs twice")
         queues[name] = None if slots is None else whole(1, 100_000)(slots)
     return queues
 
 
 def tables(value: Json) -> dict[str, dict[str, Json]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise InvalidValue("tables of jobforge.toml, as in [commands.thumbnail]")
+        raise InvalidValue("tables in jobforge.toml, such as [commands.thumbnail]")
     return value
 
 
 def origin(value: Json) -> str:
     given = text(value).rstrip("/").lower()
     if not re.fullmatch(r"https?://[a-z0-9.:\[\]-]+", given):
-        raise InvalidValue(f"scheme and host, as in https://jobs.example.com, not {value!r}")
+        raise InvalidValue(f"a scheme and host, such as https://jobs.example.com, not {value!r}")
     return given
 
 
@@ -154,10 +152,10 @@ def algorithms(value: Json) -> tuple[str, ...]:
     names = _items(value)
     for name in names:
         if name not in _ALGORITHMS:
-            raise InvalidValue(f"some of {', '.join(_ALGORITHMS)}, and {name!r} is none")
+            raise InvalidValue(f"a list of {', '.join(_ALGORITHMS)}; {name!r} is not supported")
     if len({name.startswith("HS") for name in names}) > 1:
         # Mixing both would allow a token that is signed with the public key as the secret.
-        raise InvalidValue("either algorithms of a shared secret or of a public key, not both")
+        raise InvalidValue("algorithms of either a shared secret or a public key, not both")
     return tuple(names)
 
 
@@ -168,7 +166,7 @@ def roles(value: Json) -> dict[str, str]:
     for role in roles.values():
         if role not in _ROLES:
             raise InvalidValue(
-                f"words and roles, as in admin:tenant_admin, and {role!r} is no role"
+                f"claim values with roles, such as admin:tenant_admin; {role!r} is not a role"
             )
     return roles
 

@@ -118,7 +118,7 @@ def parse_setting(name: str, found: SettingValue) -> Json:
 
 
 def _set_by(found: SettingValue) -> str:
-    return f"it is set by {found.origin}"
+    return f"Check {found.origin}"
 
 
 _DAY = 86_400

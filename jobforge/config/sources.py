@@ -81,9 +81,12 @@ def _from_user_file(environ: Mapping[str, str]) -> list[Layer]:
         raise ConfigError(f"{path}: profiles must be tables: [profiles.production]")
     if profile and profile not in profiles:
         raise ConfigError(
-            f"JOBFORGE_PROFILE names {profile}, which is not in {path or 'a file of this user'}",
+            f"Profile '{profile}' (JOBFORGE_PROFILE) not found in"
+            f" {path or 'a configuration file of this user'}",
             field="profile",
-            hint=f"there are: {', '.join(profiles)}" if profiles else "it has none",
+            hint=f"Choose one of: {', '.join(profiles)}"
+            if profiles
+            else "Add a table [profiles.…] to the file",
         )
     chosen = _read_table(f"{path} [profiles.{profile}]", profiles[profile]) if profile else {}
     return [chosen, _read_table(str(path), table)]
@@ -100,7 +103,7 @@ def _toml(path: Path) -> dict[str, Json]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise ConfigError(f"Cannot read {path}: {error}") from error
 
 
 def _read_table(origin: str, table: dict[str, Json]) -> Layer:
@@ -108,16 +111,16 @@ def _read_table(origin: str, table: dict[str, Json]) -> Layer:
     for name in table:
         if name not in names:
             raise ConfigError(
-                f"{origin} sets {name}, which does not exist",
+                f"Unknown setting '{name}' in {origin}",
                 field=name,
-                hint=_did_you_mean(name) or f"the settings are: {', '.join(names)}",
+                hint=_did_you_mean(name) or f"Use one of: {', '.join(names)}",
             )
     return {name: SettingValue(value, origin) for name, value in table.items()}
 
 
 def _did_you_mean(name: str) -> str | None:
     near = difflib.get_close_matches(name.lower(), PARSERS, n=1)
-    return f"did you mean {near[0]}?" if near else None
+    return f"Did you mean {near[0]}?" if near else None
 
 
 def _with_secrets_from_files(layer: Layer) -> Layer:
@@ -126,9 +129,10 @@ def _with_secrets_from_files(layer: Layer) -> Layer:
             continue
         if target in layer:
             raise ConfigError(
-                f"{layer[name].origin} sets {name}, and {layer[target].origin} {target}",
+                f"{name} and {target} can't be used together:"
+                f" {layer[name].origin} and {layer[target].origin} set them",
                 field=name,
-                hint="keep one of the two",
+                hint="Keep one of the two",
             )
         layer[target] = SettingValue(_read_secret(name, layer.pop(name)), name)
     return layer
@@ -139,7 +143,5 @@ def _read_secret(name: str, found: SettingValue) -> str:
     try:
         return str(path.read_text(encoding="utf-8").strip())
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise ConfigError(
-            f"{name} names {path}, which cannot be read: {reason}", field=name
-        ) from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"Cannot read {name} {path}: {reason}", field=name) from error

@@ -46,7 +46,7 @@ class OpenedConfiguration:
 
     def _secret(self, found: re.Match[str]) -> str:
         if found[1] not in self.secrets:
-            raise InvalidPayload(f"there is no secret {found[1]}", field="headers")
+            raise InvalidPayload(f"Secret '{found[1]}' not found", field="headers")
         return self.secrets[found[1]]
 
 
@@ -57,9 +57,12 @@ async def open_configuration(job: ConnectorJob[Any], name: str) -> OpenedConfigu
     try:
         config = await job.call(calls.open_connector_config(name))
     except NotFound:
-        raise Dead(f"there is no configuration {name}") from None
+        raise Dead(f"Connector configuration '{name}' not found") from None
     if "$unreadable" in config.settings or "$unreadable" in config.secrets:
-        raise Dead(f"configuration {name} is too long as JSON text: set its settings and secrets")
+        raise Dead(
+            f"Connector configuration '{name}' is too long as JSON text; set its settings and"
+            " secrets"
+        )
     key: TenantKey | None = None  # loaded for the first encrypted secret
     opened: dict[str, str] = {}
     for secret, source in config.secrets.items():
@@ -83,13 +86,13 @@ def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:
     from jobforge.connectors.egress import read_url  # noqa: PLC0415 - imports the HTTP client only when needed
 
     for name in settings.keys() - {"url", "headers"}:
-        raise Invalid(f"there is no setting {name}", field=f"settings.{name}")
+        raise Invalid(f"Unknown setting '{name}'", field=f"settings.{name}")
     if not isinstance(settings.get("url"), str):
         raise Invalid("settings.url is required", field="settings.url")
     read_url(settings["url"], policy, field="settings.url")
     headers = settings.get("headers", {})
     if not isinstance(headers, Mapping) or not all(isinstance(v, str) for v in headers.values()):
-        raise Invalid("settings.headers must be texts by name", field="settings.headers")
+        raise Invalid("settings.headers must be an object of strings", field="settings.headers")
     check_headers(tuple(headers.items()), field="settings.headers")
 
 
@@ -103,7 +106,7 @@ def seal_secrets(
 ) -> dict[str, Json]:
     """Encrypt `{"value": …}` for its field; return references, and None to remove one, as is."""
     if len(secrets) > _MOST_SECRETS:
-        raise Invalid(f"a configuration has at most {_MOST_SECRETS} secrets", field="secrets")
+        raise Invalid(f"secrets must have at most {_MOST_SECRETS} members", field="secrets")
     return {name: _seal_secret(name, secret, config_id, key) for name, secret in secrets.items()}
 
 
@@ -115,7 +118,7 @@ def _seal_secret(name: str, secret: Json, config_id: UUID, key: "TenantKey | Non
     value = secret.get("value") if isinstance(secret, Mapping) and len(secret) == 1 else None
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_SECRET or key is None:
         raise Invalid(
-            f'a secret is {{"value": text}} or {{"from": "env:NAME"}}, and {name} is neither',
+            f'Secret \'{name}\' must be {{"value": "…"}} or {{"from": "env:NAME"}}',
             field=f"secrets.{name}",
         )
     sealed = key.seal(SealContext(_TABLE, config_id, f"secrets.{name}"), value.encode())

@@ -117,7 +117,7 @@ def _url(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> str:
     policy = job.egress.policy
     url = urljoin(opened.url, job.payload.url)
     if read_url(url, policy).origin != read_url(opened.url, policy).origin:
-        raise Dead("the URL is not of the configuration's origin")
+        raise Dead("The URL must have the configuration's origin")
     return url
 
 
@@ -187,7 +187,7 @@ def _unexpected_status_error(
     shown = result.get("text", result.get("json"))
     tail = shown if isinstance(shown, str) or shown is None else orjson.dumps(shown).decode()
     error = UnexpectedStatus(
-        f"the answer has status {response.status}",
+        f"The response has status {response.status}",
         detail={"status": response.status, "body": (tail or "")[:_LONGEST_TAIL]},
     )
     error.is_final = 400 <= response.status < 500 and response.status not in _TRANSIENT_STATUSES

@@ -40,7 +40,7 @@ def connector_target(key: str, client: EngineClient) -> ConnectorTarget:
         if key in {each.key, each.key.removeprefix(_PREFIX)}:
             return ConnectorTarget(each, client)
     known = ", ".join(each.key.removeprefix(_PREFIX) for each in CONNECTORS)
-    raise Invalid(f"there is no connector {key}; there are {known}", field="key")
+    raise Invalid(f"Unknown connector '{key}'; use {known}", field="key")
 
 
 @cache

@@ -204,11 +204,11 @@ def _job(engine: _ThreadedEngine, job_id: UUID) -> Job:
     try:
         job: Job = engine.run(calls.get_job(job_id)).job
     except NotFound:
-        raise Dead(f"there is no job {job_id}") from None
+        raise Dead(f"Job {job_id} not found") from None
     if job.state in {State.DEAD, State.CANCELED}:
-        raise Dead(f"job {job_id} is {job.state}, so it has no result")
+        raise Dead(f"Job {job_id} is {job.state} and has no result")
     if job.state is not State.SUCCEEDED:
-        raise Conflict(f"job {job_id} has not ended yet")
+        raise Conflict(f"Job {job_id} is not finished yet")
     return job
 
 
@@ -224,7 +224,7 @@ def _rows_in(document: Json, path: str | None) -> Iterator[ReportRow]:
         return (row if isinstance(row, dict) else {"value": row} for row in document)
     if isinstance(document, dict):
         return iter([document])
-    raise Dead("there are no rows: it must be a list of objects, or an object")
+    raise Dead("rows must be a list of objects, or an object")
 
 
 def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator[ReportRow]:
@@ -248,7 +248,7 @@ def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[ReportRow]:
         try:
             row = orjson.loads(text)
         except ValueError:
-            raise Dead("the artifact is no JSON that has its rows on lines") from None
+            raise Dead("The artifact is not JSON with one row per line") from None
         yield row if isinstance(row, dict) else {"value": row}
 
 
@@ -258,7 +258,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
         if len(rest) > _LONGEST_LINE:
-            raise Dead("a line of the artifact is longer than a row may be")
+            raise Dead("A line of the artifact exceeds the size limit of a row")
     yield rest
 
 

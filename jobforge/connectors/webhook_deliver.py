@@ -61,10 +61,10 @@ async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
     endpoint_id, delivery_id = job.payload.endpoint_id, job.payload.delivery_id
     delivery = await job.call(calls.open_delivery(endpoint_id, delivery_id))
     if delivery is None:
-        raise Cancel("the webhook was deleted, or the message is older than the history")
+        raise Cancel("The webhook or the message was deleted")
     is_test = delivery.event == TEST_EVENT
     if delivery.disabled_reason is not None and not is_test:
-        raise Cancel(f"the webhook is disabled: {delivery.disabled_reason}")
+        raise Cancel(f"The webhook is disabled: {delivery.disabled_reason}")
     if delivery.delivered_at is not None:  # an earlier attempt delivered it but could not report it
         return {"delivered_at": delivery.delivered_at.isoformat()}
     sent = await _send(job.egress, await _request(job, delivery))
@@ -109,7 +109,7 @@ async def _send(egress: "EgressClient", request: "EgressRequest") -> _SendResult
     if 200 <= http_response.status <= 299:
         return _SendResult(http_response.status, response)
     return _SendResult(
-        http_response.status, response, f"the receiver answered {http_response.status}"
+        http_response.status, response, f"The receiver returned {http_response.status}"
     )
 
 

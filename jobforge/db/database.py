@@ -176,7 +176,7 @@ class Database:
         if not self.can_listen:
             raise ConfigError(
                 "LISTEN does not work through a pooler",
-                hint="give a URL that leads to Postgres itself, or rely on polling",
+                hint="Set listen_url to a URL that bypasses the pooler, or rely on polling",
             )
         with DriverErrorTranslator():
             conn = await psycopg.AsyncConnection.connect(**self._listen_settings)
@@ -201,7 +201,7 @@ class TenantTransaction:
 
     async def run(self, call: Call[T]) -> T:
         if call.is_for_tenant:  # later calls would use that tenant too
-            raise Conflict("the transaction has its tenant already")
+            raise Conflict("The transaction already has a tenant")
         return await arun(self.connection, call)
 
 

@@ -39,7 +39,7 @@ _NETWORK = {
 }
 # Without a password: redaction would hide a sample password like a real one.
 URL_HINT = "postgresql://user@host:port/database"
-EARLIER_CALL_FAILED = "nothing was done: an earlier call of this transaction has failed"
+EARLIER_CALL_FAILED = "Nothing was changed: an earlier call in this transaction failed"
 _ABORTED_TRANSACTION_ERRORS = (
     psycopg.errors.PipelineAborted,
     psycopg.errors.InFailedSqlTransaction,
@@ -78,7 +78,7 @@ def build_connect_kwargs(url: str, *, behind_pooler: bool, timeouts: Timeouts) -
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise ConfigError(
-            f"the database URL is wrong: {redact_url_error(str(error)).strip()}", hint=URL_HINT
+            f"Invalid database URL: {redact_url_error(str(error)).strip()}", hint=URL_HINT
         ) from error
     merged = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
     if behind_pooler:
@@ -146,7 +146,7 @@ def raise_translated(error: BaseException) -> NoReturn:
 def translate_error(error: BaseException) -> JobForgeError | None:
     """Return the JobForge error for a psycopg error; None if it is a bug in the calling code."""
     if isinstance(error, UnicodeEncodeError):
-        return Invalid(f"a text cannot be sent: {error}")
+        return Invalid(f"Invalid string: {error}")
     if isinstance(error, _ABORTED_TRANSACTION_ERRORS):
         return Conflict(EARLIER_CALL_FAILED)
     if isinstance(error, psycopg.Error):

@@ -108,14 +108,12 @@ def check(conn: Connection, root: Path = SQL) -> None:
     release."""
     due = plan(conn, root)
     if due:
-        raise MigrationError(f"migrations are due: {_summary(due)}", hint=f"run: {MIGRATE}")
+        raise MigrationError(f"Migrations are due: {_summary(due)}", hint=MIGRATE)
     faults = access_faults(conn)
     if faults:
         shown = "; ".join(faults[:_NAMED_AT_ONCE])
         more = f"; and {len(faults) - _NAMED_AT_ONCE} more" if len(faults) > _NAMED_AT_ONCE else ""
-        raise MigrationError(
-            f"rights differ from what this release says: {shown}{more}", hint=f"run: {REPAIR}"
-        )
+        raise MigrationError(f"Rights differ from this release: {shown}{more}", hint=REPAIR)
 
 
 def access_faults(conn: Connection) -> list[str]:
@@ -125,7 +123,7 @@ def access_faults(conn: Connection) -> list[str]:
         cursor.execute("select fault from jobforge.access_faults()")
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege) as error:
         raise MigrationError(
-            f"the rights cannot be compared: {error.diag.message_primary}", hint=f"run: {REPAIR}"
+            f"Rights cannot be compared: {error.diag.message_primary}", hint=REPAIR
         ) from error
     except psycopg.Error as error:
         raise migration_error("jobforge.access_faults", "", error) from error
@@ -142,7 +140,7 @@ def _summary(due: list[Script]) -> str:
 @contextmanager
 def _transaction(conn: Connection, lock_timeout: str) -> Iterator[None]:
     if conn.info.transaction_status is not TransactionStatus.IDLE:
-        raise MigrationError("the connection is inside a transaction; migrate needs its own")
+        raise MigrationError("The connection must not be in a transaction")
     with conn.transaction():
         with translate_errors("migrate"):
             # Read committed: the plan must see what the migration that we waited for committed.

@@ -13,9 +13,9 @@ REPAIR = "jobforge db migrate --repair"
 _INSUFFICIENT_PRIVILEGE = "42501"
 _LOCK_NOT_AVAILABLE = "55P03"
 _HINTS = {
-    _INSUFFICIENT_PRIVILEGE: "the migrating user needs CREATEROLE, and CREATE on this database; "
-    "later migrations need membership in jobforge_owner",
-    _LOCK_NOT_AVAILABLE: "a transaction holds a table that has to change; "
+    _INSUFFICIENT_PRIVILEGE: "Grant the migrating user CREATEROLE, and CREATE on this database; "
+    "later migrations require membership in jobforge_owner",
+    _LOCK_NOT_AVAILABLE: "Another transaction locks a table that has to change; "
     "try again, or wait longer with --lock-timeout",
 }
 

@@ -130,7 +130,7 @@ def _refuse_restored(cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
     )
     if cursor.fetchone() != (True,):
         raise MigrationError(
-            "roles or rights of the schema are missing, as after a restore", hint=f"run: {REPAIR}"
+            "Roles or rights of the schema are missing, for example after a restore", hint=REPAIR
         )
 
 
@@ -147,8 +147,8 @@ def _refuse_tampered(states: dict[str, FileState]) -> None:
     tampered = [name for name, state in states.items() if state is FileState.TAMPERED]
     if tampered:
         raise MigrationError(
-            f"changed after it was applied: {', '.join(tampered)}",
-            hint="restore the file of the release; a change to the tables is a new migration",
+            f"Migration files changed after they were applied: {', '.join(tampered)}",
+            hint="Restore the files of the release; change tables with a new migration",
         )
 
 
@@ -158,17 +158,17 @@ def _refuse_newer_database(states: dict[str, FileState]) -> None:
     newer = [name for name in unknown if name.startswith("migrations/")]
     if newer:
         raise MigrationError(
-            f"the database is newer than this release: it has {', '.join(newer)}",
-            hint="upgrade jobforge here",
+            f"The database is newer than this release: it has {', '.join(newer)}",
+            hint="Upgrade JobForge",
         )
 
 
 def _refuse_newer_revision(recorded: int, current: int) -> None:
     if recorded > current:
         raise MigrationError(
-            "the database is newer than this release: "
+            "The database is newer than this release: "
             f"it has revision {recorded} of the schema, this release has {current}",
-            hint="upgrade jobforge here",
+            hint="Upgrade JobForge",
         )
 
 

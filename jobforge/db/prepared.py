@@ -188,5 +188,5 @@ def _dump_parameter(
         return conn.transformer.get_dumper(value, PyFormat.TEXT).dump(value)
     text = str(value).encode(conn.transformer.encoding)
     if b"\0" in text:  # libpq would truncate the string at NUL
-        raise psycopg.DataError("a text cannot hold the character NUL")
+        raise psycopg.DataError("A string must not contain the NUL character")
     return text

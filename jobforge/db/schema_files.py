@@ -163,7 +163,7 @@ end $$;
 
 _HEAD = Template("""\
 -- The schema of JobForge as one file. Apply it with: psql -v ON_ERROR_STOP=1 -f FILE
--- It can be applied again; what jobforge.migrations records is not repeated.
+-- You can apply it again: migrations that jobforge.migrations records are skipped.
 begin isolation level read committed;
 set local search_path = $search_path;
 set local statement_timeout = 0;
@@ -189,7 +189,7 @@ begin
     if v_checksum = '$checksum' then
         return;
     elsif v_checksum is not null then
-        raise exception 'changed after it was applied: $name';
+        raise exception 'Migration file changed after it was applied: $name';
     end if;
     execute $quote
 $text
@@ -227,8 +227,8 @@ do $$guard$$
 begin
     if (select m.checksum::integer > $revision from jobforge.migrations as m
          where m.name = 'revision') then
-        raise exception 'the database is newer than this release'
-              using hint = 'upgrade jobforge here';
+        raise exception 'The database is newer than this release'
+              using hint = 'Upgrade JobForge';
     end if;
 end $$guard$$;
 reset role;
@@ -270,7 +270,7 @@ exception
         get stacked diagnostics v_detail = pg_exception_detail;
         raise exception using
             errcode = '2BP01',
-            message = 'objects of yours use functions that this release does not have: '
+            message = 'Your objects use functions that this release does not have: '
                 || v_detail,
             hint = 'Drop or change these objects, then migrate again.';
 end $$;
@@ -349,9 +349,9 @@ def _refuse_newer_folder(folder: Path, number: int) -> None:
     written = re.findall(r"values \('revision', '(\d+)'\)", _newest_text(folder, "access") or "")
     if written and int(written[-1]) > number:
         raise MigrationError(
-            f"the files in {folder} are newer than this release: they have revision {written[-1]}, "
+            f"The files in {folder} are newer than this release: they have revision {written[-1]}, "
             f"this release has {number}",
-            hint="upgrade jobforge here",
+            hint="Upgrade JobForge",
         )
 
 

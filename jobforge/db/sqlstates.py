@@ -25,11 +25,11 @@ def error_from_sqlstate(
 
 _INSUFFICIENT_PRIVILEGE = "42501"
 _ROLES_HINT = (
-    "the login needs jobforge_client, or jobforge_worker for workers, jobforge_admin for operators"
+    "Grant the login jobforge_client, jobforge_worker (workers) or jobforge_admin (operators)"
 )
 # invalid_schema_name, undefined_function, undefined_table.
 _UNDEFINED_OBJECT = {"3F000", "42883", "42P01"}
-_MIGRATE_HINT = "the schema of this release is not installed there: jobforge db migrate"
+_MIGRATE_HINT = "Install this release's schema: jobforge db migrate"
 # serialization_failure, deadlock_detected, lock_not_available, query_canceled (timeout).
 _CONTENDED = {"40001", "40P01", "55P03", "57014"}
 # too_many_connections, admin_shutdown, crash_shutdown, cannot_connect_now.

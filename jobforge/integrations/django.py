@@ -24,7 +24,7 @@ _JSONB = 3802  # type OID of jsonb, which Django's cursors return as text
 def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Django connection, or its alias
     connection = _find_connection(conn) if isinstance(conn, str) else conn
     if connection.vendor != "postgresql":
-        raise Invalid(f"jobs are enqueued in Postgres, not in {connection.vendor}", field="conn")
+        raise Invalid(f"conn must be a Postgres connection, not {connection.vendor}", field="conn")
     try:
         with connection.cursor() as cursor:
             cursor.execute(call.sql, call.parameters)
@@ -33,7 +33,7 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Django connection, o
     except DatabaseError as error:
         raise _explanation(error) or error from error
     except SynchronousOnlyOperation as error:
-        raise Conflict("Django does not block async code: await aenqueue(…)") from error
+        raise Conflict("Django connections cannot block async code; await aenqueue(…)") from error
     return call.decode([_decode_row(row, columns) for row in rows])
 
 
@@ -42,7 +42,7 @@ def _find_connection(alias: str) -> Any:  # noqa: ANN401 - a Django connection
         return connections[alias]
     except (ConnectionDoesNotExist, ImproperlyConfigured):
         # Omit the alias from the message: it may be a URL with a password.
-        raise Invalid("conn is no alias of a Django database", field="conn") from None
+        raise Invalid("conn is not the alias of a Django database", field="conn") from None
 
 
 def _decode_row(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - the async class
 
 def _statement(dialect: Dialect, call: Call[Any]) -> tuple[str, tuple[Any, ...]]:
     if dialect.name != "postgresql":
-        raise Invalid(f"jobs are enqueued in Postgres, not in {dialect.name}", field="conn")
+        raise Invalid(f"conn must be a Postgres connection, not {dialect.name}", field="conn")
     sql = to_positional(call.sql) if dialect.driver == "asyncpg" else call.sql
     return sql, tuple(call.parameters)
 

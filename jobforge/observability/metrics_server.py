@@ -29,7 +29,7 @@ async def serve_metrics(
         from jobforge.observability import prometheus  # noqa: PLC0415 - prometheus-client is optional
     except ImportError as error:
         raise ConfigError(
-            "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"
+            "Metrics require prometheus-client", hint="pip install 'jobforge[metrics]'"
         ) from error
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,7 +58,7 @@ async def serve_metrics(
         server = await asyncio.start_server(handle, host, port, limit=_MOST_BYTES)
     except OSError as error:
         raise ConfigError(
-            f"metrics cannot be shown on {host}:{port}: {error.strerror}", field="metrics_port"
+            f"Cannot serve metrics on {host}:{port}: {error.strerror}", field="metrics_port"
         ) from error
     async with server:
         yield server.sockets[0].getsockname()[1]

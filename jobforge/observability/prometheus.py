@@ -20,10 +20,13 @@ from jobforge.observability.metrics import Histogram, Meters
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 _GAUGES = {
-    "running": ("jobforge_worker_running_jobs", "Jobs that run in this worker now."),
-    "slots": ("jobforge_worker_slots", "How many jobs this worker runs at once."),
-    "unsettled": ("jobforge_worker_unsettled_jobs", "Jobs that have ended and are not settled."),
-    "disconnected": ("jobforge_worker_disconnected", "1 while the database does not answer."),
+    "running": ("jobforge_worker_running_jobs", "Number of jobs that this worker is running."),
+    "slots": ("jobforge_worker_slots", "Number of slots of this worker."),
+    "unsettled": (
+        "jobforge_worker_unsettled_jobs",
+        "Number of finished jobs whose outcome is not recorded yet.",
+    ),
+    "disconnected": ("jobforge_worker_disconnected", "1 while the database is unreachable."),
 }
 
 
@@ -39,47 +42,63 @@ def collect_families(meters: Meters) -> Iterator[Metric]:
     for name, (metric, help_text) in _GAUGES.items():
         if name in meters.gauges:
             yield GaugeMetricFamily(metric, help_text, meters.gauges[name]())
-    yield counter(
-        "jobforge_claimed_jobs", "Jobs that this worker claimed.", meters.claimed, "queue"
-    )
+    yield counter("jobforge_claimed_jobs", "Number of claimed jobs.", meters.claimed, "queue")
     yield counter(
         "jobforge_first_claims",
-        "Jobs that were claimed for the first time.",
+        "Number of jobs claimed for their first attempt.",
         meters.first_claims,
         "definition",
     )
     yield _attempts(meters)
     yield counter(
         "jobforge_retries",
-        "Attempts after which the job is tried again.",
+        "Number of failed attempts that will be retried.",
         *_with_definition_label(meters.retries),
     )
     yield counter(
         "jobforge_dead_jobs",
-        "Attempts after which the job is dead.",
+        "Number of attempts after which the job was dead.",
         *_with_definition_label(meters.dead),
     )
     waits, runs = (
         _label_histograms("queue", meters.waits),
         _label_histograms("definition", meters.runs),
     )
-    yield histogram("jobforge_wait_seconds", "From queued to claimed.", waits)
-    yield histogram("jobforge_run_seconds", "From started to ended.", runs)
-    yield histogram("jobforge_claim_seconds", "What a claim took.", {(): meters.claim_s})
-    yield histogram("jobforge_claim_jobs", "Jobs in a claim.", {(): meters.claim_sizes})
-    yield histogram("jobforge_settle_seconds", "What a settle took.", {(): meters.settle_s})
-    yield histogram("jobforge_settle_jobs", "Jobs in a settle.", {(): meters.settle_sizes})
+    yield histogram("jobforge_wait_seconds", "Time from queued to claimed.", waits)
+    yield histogram("jobforge_run_seconds", "Run time of attempts.", runs)
+    yield histogram("jobforge_claim_seconds", "Duration of claims.", {(): meters.claim_s})
+    yield histogram("jobforge_claim_jobs", "Number of jobs per claim.", {(): meters.claim_sizes})
+    yield histogram("jobforge_settle_seconds", "Duration of settling.", {(): meters.settle_s})
+    yield histogram(
+        "jobforge_settle_jobs", "Number of jobs settled at once.", {(): meters.settle_sizes}
+    )
     for metric, help_text, count in (
-        ("jobforge_lost_leases", "Jobs that this worker lost to others.", meters.lost_leases),
-        ("jobforge_reaped_jobs", "Jobs of dead workers that were freed.", meters.reaped),
-        ("jobforge_children_started", "Processes for jobs.", meters.children_started),
-        ("jobforge_children_killed", "Those that a signal ended.", meters.children_killed),
-        ("jobforge_firings", "Firings of schedules that were recorded.", meters.firings),
-        ("jobforge_dispatched_events", "Events that were dispatched.", meters.events),
+        (
+            "jobforge_lost_leases",
+            "Number of jobs that this worker lost to other workers.",
+            meters.lost_leases,
+        ),
+        (
+            "jobforge_reaped_jobs",
+            "Number of jobs of dead workers that this worker freed.",
+            meters.reaped,
+        ),
+        (
+            "jobforge_children_started",
+            "Number of processes started for jobs.",
+            meters.children_started,
+        ),
+        (
+            "jobforge_children_killed",
+            "Number of processes of jobs that a signal killed.",
+            meters.children_killed,
+        ),
+        ("jobforge_firings", "Number of recorded firings of schedules.", meters.firings),
+        ("jobforge_dispatched_events", "Number of dispatched events.", meters.events),
     ):
         yield CounterMetricFamily(metric, help_text, count)
     if "reconnects" in meters.gauges:
-        help_text = "How often the database answered again after an outage."
+        help_text = "Number of reconnects to the database after an outage."
         yield CounterMetricFamily("jobforge_reconnects", help_text, meters.gauges["reconnects"]())
 
 
@@ -117,7 +136,7 @@ class _StaticCollector:
 def _attempts(meters: Meters) -> CounterMetricFamily:
     family = CounterMetricFamily(
         "jobforge_attempts",
-        "Attempts that were settled, by how they ended.",
+        "Number of recorded attempts by outcome.",
         labels=["definition", "outcome"],
     )
     for (definition, outcome), count in meters.attempts.items():

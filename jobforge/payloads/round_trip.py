@@ -48,15 +48,15 @@ def _loss(schema: _Schema) -> str | None:
         case {"type": "dataclass-field", "init": False, "name": name}:
             if not schema.get("serialization_exclude"):
                 return (
-                    f"{name} is a field(init=False), so no constructor takes what would be sent:"
-                    " leave its default out, and set it in __post_init__"
+                    f"{name} is a field(init=False), which the constructor does not accept:"
+                    " remove its default, and set it in __post_init__"
                 )
         case {"type": "dataclass-field", "init_only": True, "name": name}:
             if schema["schema"]["type"] != "default":
-                return f"{name} is an InitVar, which an object no longer has when it is sent"
+                return f"{name} is an InitVar, which is not an attribute of the object to send"
         case {"type": "dict", "keys_schema": keys}:
             if not _is_key(keys):
-                return "a key of a dict is a text in JSON, and would not come back as it was"
+                return "dict keys must be strings, because JSON has no other keys"
     return None
 
 

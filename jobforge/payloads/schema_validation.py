@@ -46,4 +46,4 @@ def check_payload(validator: Validator | None, payload: Json, path: str = "paylo
 
 
 def _refuse_to_fetch(uri: str) -> Json:
-    raise ValueError(f"{uri} is not fetched")
+    raise ValueError(f"{uri}: remote references are not supported")

@@ -101,7 +101,7 @@ class Shape:
         try:
             return self._adapter.json_schema()
         except PydanticUserError as error:
-            raise Invalid(f"its types have no JSON Schema: {_first_line(error)}") from error
+            raise Invalid(f"The types have no JSON Schema: {_first_line(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Parameters:
         """Return the arguments by name, as Python would bind them."""
         if len(args) > self.positional:
             raise InvalidPayload(
-                f"takes {self.positional} arguments by position, and {len(args)} were given"
+                f"Expected at most {self.positional} positional arguments, got {len(args)}"
             )
         named = dict(zip(self.names, args, strict=False))
         for name in named.keys() & kwargs.keys():
@@ -135,7 +135,7 @@ class Parameters:
             document: dict[str, Json] = self.shape.write(checked)
         except Invalid as error:
             raise InvalidPayload(
-                f"the payload {error.message}", field=_unwritable(checked)
+                f"The payload {error.message}", field=_unwritable(checked)
             ) from error
         return document
 
@@ -166,7 +166,7 @@ class Parameters:
     def _model(self, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the model, or a dict for it
         (name,) = self.names
         for other in given.keys() - {name}:
-            raise InvalidPayload(f"{other}: there is no such parameter", field=other)
+            raise InvalidPayload(f"Unknown parameter '{other}'", field=other)
         if name not in given:
             raise InvalidPayload(f"{name}: Field required", field=name)
         return given[name]
@@ -274,8 +274,8 @@ def _sendable_shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - any type a
     shape = _shape(name, kind)
     if shape.hides_secrets:
         raise Invalid(
-            f"{name}: a secret would be sent as asterisks: send its name, and have the handler ask"
-            " ctx.secret(…)"
+            f"{name}: a secret would be stored as asterisks; pass the secret's name, and call"
+            " ctx.secret(…) in the handler"
         )
     if shape.loss:
         raise Invalid(f"{name}: {shape.loss}")
@@ -291,7 +291,7 @@ def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - any type annotation
         return Shape(kind)
     except PydanticUserError as error:
         raise Invalid(
-            f"{name}: its types cannot be written as JSON: {_first_line(error)}"
+            f"{name}: the types cannot be written as JSON: {_first_line(error)}"
         ) from error
 
 

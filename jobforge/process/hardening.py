@@ -110,7 +110,7 @@ def _receive() -> _Received:
     try:
         return _Received(**json.loads(body))
     except ValueError:
-        sys.exit("the process that started this one ended before it had sent the settings")
+        sys.exit("The parent process exited before it sent the settings")
 
 
 def _erase_environment(start: int, end: int) -> None:

@@ -56,7 +56,7 @@ __all__ = [
 
 # Reason for a warning about a value that was not registered.
 NOT_HIDDEN_WARNING = (
-    "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a"
+    "not redacted in output: a secret must have at least 8 characters, or 12 if it is a"
     " single word of letters"
 )
 

@@ -221,7 +221,7 @@ def read_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
         raise Invalid(
-            f"there is no time zone {name[:64]!r}; they have names like Europe/Berlin",
+            f"Unknown time zone {name[:64]!r}; use a name such as Europe/Berlin",
             field="timezone",
         ) from None
 
@@ -244,13 +244,13 @@ def _measure_repeat(local: datetime) -> timedelta:
 
 def _expand_nickname(text: str) -> str:
     if len(text) > MAX_LENGTH:
-        raise _invalid(f"a schedule has at most {MAX_LENGTH} characters", MAX_LENGTH)
+        raise _invalid(f"cron must have at most {MAX_LENGTH} characters", MAX_LENGTH)
     if not text.lstrip().startswith("@"):
         return text
     name = text.strip().lower()
     if name not in NICKNAMES:
         raise _invalid(
-            f"{text.strip()} is not the name of a schedule; there are {', '.join(NICKNAMES)}",
+            f"Unknown schedule '{text.strip()}'; use one of {', '.join(NICKNAMES)}",
             text.index("@"),
         )
     return NICKNAMES[name]
@@ -260,10 +260,11 @@ def _split(expanded: str, text: str) -> list[tuple[str, int]]:
     fields = [(match[0].upper(), match.start()) for match in re.finditer(r"\S+", expanded)]
     names = ", ".join(field.name for field in _FIELDS)
     if len(fields) < len(_FIELDS):
-        raise _invalid(f"a schedule has five fields: {names}", len(text))
+        raise _invalid(f"cron must have five fields: {names}", len(text))
     if len(fields) > len(_FIELDS):
         raise _invalid(
-            f"a schedule has five fields: {names}; there are no seconds", fields[len(_FIELDS)][1]
+            f"cron must have five fields: {names}; seconds are not supported",
+            fields[len(_FIELDS)][1],
         )
     return fields
 
@@ -281,22 +282,22 @@ def _read_field(field: _Field, field_text: str, position: int, text: str) -> set
 def _read_term(field: _Field, term: str, position: int) -> set[int]:
     match = _TERM.fullmatch(term)
     if match is None:
-        hint = "; L, W and # are not known here" if re.search(r"[LW#?]", term) else ""
-        raise _invalid(f"{field.name}: {term or 'nothing'} is not a value{hint}", position)
+        hint = "; L, W and # are not supported" if re.search(r"[LW#?]", term) else ""
+        raise _invalid(f"{field.name}: '{term}' is not a valid value{hint}", position)
     range_text, first, last, step = match.groups()
     low, high = field.least, field.most
     if range_text != "*":
         low = _number(field, first, position)
         high = low if last is None else _number(field, last, position + len(first) + 1)
     if high < low:
-        raise _invalid(f"{field.name}: {range_text} runs backwards", position)
+        raise _invalid(f"{field.name}: the start of range {range_text} is after its end", position)
     if step is None:
         return set(range(low, high + 1))
     if range_text != "*" and last is None:
-        raise _invalid(f"{field.name}: a step goes with * or with a range", position)
+        raise _invalid(f"{field.name}: a step requires * or a range", position)
     step_position = position + len(range_text) + 1
     if not 1 <= int(step) <= field.most:
-        raise _invalid(f"{field.name}: a step lies between 1 and {field.most}", step_position)
+        raise _invalid(f"{field.name}: the step must be between 1 and {field.most}", step_position)
     return set(range(low, high + 1, int(step)))
 
 
@@ -304,11 +305,11 @@ def _number(field: _Field, text: str, position: int) -> int:
     if text in field.words:
         return field.words.index(text) + field.first_word
     if not text.isdecimal():
-        hint = "; L, W and # are not known here" if re.search(r"[LW#]", text) else ""
-        raise _invalid(f"{field.name}: {text} is not a value{hint}", position)
+        hint = "; L, W and # are not supported" if re.search(r"[LW#]", text) else ""
+        raise _invalid(f"{field.name}: '{text}' is not a valid value{hint}", position)
     if not field.least <= int(text) <= field.most:
         raise _invalid(
-            f"{field.name}: {text} does not lie between {field.least} and {field.most}", position
+            f"{field.name}: {text} must be between {field.least} and {field.most}", position
         )
     return int(text)
 
@@ -321,7 +322,7 @@ def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int])
     (day, position), (weekday, _) = fields[2], fields[4]
     one_suffices = not day.startswith("*") and not weekday.startswith("*")
     if not one_suffices and min(days) > max(_LAST_DAYS[month] for month in months):
-        raise _invalid("it would never fire: none of the months has such a day", position)
+        raise _invalid("The schedule never fires: none of the months has such a day", position)
 
 
 def _to_cronsim_field(field: _Field, text: str, values: set[int]) -> str:

@@ -43,7 +43,7 @@ def check_pattern(pattern: Json, *, field: str = "event") -> str:
     if is_text and (pattern == "*" or _NAME.fullmatch(pattern.removesuffix(".*"))):
         return str(pattern)
     raise Invalid(
-        f"{field} must be a name such as order.paid, order.* for all that start so, or *",
+        f"{field} must be a name such as order.paid, a prefix such as order.*, or *",
         field=field,
     )
 
@@ -58,7 +58,9 @@ def parse(conditions: Json, *, field: str = "filter") -> tuple[Condition, ...]:
     if conditions is None:
         return ()
     if not isinstance(conditions, list) or len(conditions) > MOST_CONDITIONS:
-        raise Invalid(f"{field} must be a list of at most {MOST_CONDITIONS}", field=field)
+        raise Invalid(
+            f"{field} must be a list of at most {MOST_CONDITIONS} conditions", field=field
+        )
     return tuple(_condition(item, f"{field}.{n}") for n, item in enumerate(conditions))
 
 
@@ -76,10 +78,10 @@ def matches(conditions: tuple[Condition, ...], values: Mapping[str, Json]) -> bo
 
 def _condition(item: Json, at: str) -> Condition:
     if not isinstance(item, dict) or not {"path", "op"} <= item.keys() <= {"path", "op", "value"}:
-        raise Invalid(f"{at} must have path, op and value, and nothing else", field=at)
+        raise Invalid(f"{at} must have path, op and value, and no other members", field=at)
     path, op, value = item["path"], item["op"], item.get("value", MISSING)
     if not isinstance(path, str):
-        raise Invalid(f"{at}.path must be text", field=f"{at}.path")
+        raise Invalid(f"{at}.path must be a string", field=f"{at}.path")
     if not isinstance(op, str) or op not in _OPERAND_RULES:
         raise Invalid(f"{at}.op must be one of {', '.join(_OPERAND_RULES)}", field=f"{at}.op")
     if op == "exists" and value is MISSING:
@@ -106,11 +108,11 @@ def _is_choice(value: Json) -> bool:
 _OPERAND_RULES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
     "eq": ("a JSON value", lambda _: True),
     "ne": ("a JSON value", lambda _: True),
-    "in": (f"a list of 1 to {MOST_CHOICES}", _is_choice),
+    "in": (f"a list of 1 to {MOST_CHOICES} values", _is_choice),
     "exists": ("true or false", lambda value: isinstance(value, bool)),
-    "prefix": ("text", lambda value: isinstance(value, str)),
-    "gt": ("a number or text", _is_ordered),
-    "lt": ("a number or text", _is_ordered),
+    "prefix": ("a string", lambda value: isinstance(value, str)),
+    "gt": ("a number or string", _is_ordered),
+    "lt": ("a number or string", _is_ordered),
 }
 
 

@@ -38,7 +38,7 @@ _READ_AT_ONCE = 1_000
 _RECORDED_AT_ONCE = 1_000  # firings per call
 _YIELD_EVERY = 50
 _INSTANT = timedelta(microseconds=1)
-_MISSED = "missed: no scheduler was there in time"
+_MISSED = "missed: no scheduler was running in time"
 # Errors of the connection, not of one schedule: all schedules wait until they are resolved.
 _ENGINE_ERRORS = (Denied, Unavailable)
 
@@ -182,7 +182,7 @@ def _summarize_missed(times: Cron, first: datetime, end: datetime) -> list[Plann
         return []
     # No time is found when the zone's rules have changed since `first` was computed.
     last = next(iter(times.last_before(end, first=first, most=1)), first)
-    since = "" if last == first else f"; so were all since {first.isoformat()}"
+    since = "" if last == first else f"; all runs since {first.isoformat()} were missed"
     reason = _MISSED + since
     return [PlannedFiring(last, FiringKind.SCHEDULE, outcome=FiringOutcome.SKIPPED, reason=reason)]
 
@@ -245,9 +245,9 @@ def _plan_firing(
 ) -> PlannedFiring:
     definition = payloads.definition
     if not definition.is_active:
-        outcome, reason = FiringOutcome.SKIPPED, f"definition {definition.name} is not active"
+        outcome, reason = FiringOutcome.SKIPPED, f"definition '{definition.name}' is not active"
         if definition.is_active is None:
-            outcome, reason = FiringOutcome.FAILED, f"unknown definition {definition.name}"
+            outcome, reason = FiringOutcome.FAILED, f"unknown definition '{definition.name}'"
         return PlannedFiring(fire_at, kind, outcome=outcome, reason=reason)
     try:
         payload = payloads.render(fire_at, previous)

@@ -150,7 +150,7 @@ def parse_trigger(trigger: EventTrigger, validator: Validator | None = None) -> 
 def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
     """Return the trigger's reaction if this event occurred now and the trigger were enabled."""
     if trigger.event is None or not event_filter.matches_pattern(trigger.event, event.name):
-        reason = f"{event.name} does not fit {trigger.event or 'a schedule'}"
+        reason = f"event {event.name} does not match {trigger.event or 'a schedule'}"
         return Reaction(trigger.id, DeliveryOutcome.FILTERED, reason)
     as_event_trigger = EventTrigger(
         trigger.id,

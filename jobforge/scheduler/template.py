@@ -125,7 +125,9 @@ class _Renderer:
         for apply in tag.filters:
             value = apply(value, at)
         if value is MISSING:
-            raise Invalid(f"{at}: there is no {_format_path(tag.path)}, and no default", field=at)
+            raise Invalid(
+                f"{at}: {_format_path(tag.path)} not found, and the tag has no default", field=at
+            )
         encoded = jsonb.encode(value, at)
         self.remaining_bytes -= len(encoded)
         if self.remaining_bytes < 0:
@@ -142,7 +144,7 @@ class _Parser:
 
     def parse(self, value: Json, at: str, depth: int) -> Json:
         if depth > DEEPEST:
-            raise Invalid(f"{at} is nested deeper than {DEEPEST}", field=at)
+            raise Invalid(f"{at} is nested more than {DEEPEST} levels deep", field=at)
         if isinstance(value, str):
             return self._parse_text(value, at)
         if isinstance(value, dict):
@@ -171,15 +173,15 @@ class _Parser:
     def _parse_tag(self, text: str, start: int, at: str) -> tuple[_Tag, int]:
         self.tag_count += 1
         if self.tag_count > MOST_TAGS:
-            raise Invalid(f"{at}: a template has at most {MOST_TAGS} tags", field=at)
+            raise Invalid(f"{at}: a template can have at most {MOST_TAGS} tags", field=at)
         found = _PATH.match(text, start + 2)
         if found is None:
-            _refuse(text, start + 2, "a path was expected", at)
+            _refuse(text, start + 2, "expected a path", at)
         path, position = _steps(found, at, self.roots), found.end()
         filters: list[Callable[[Json, str], Json]] = []
         while not text.startswith("}}", position):
             if len(filters) == MOST_FILTERS:
-                _refuse(text, position, f"a tag has at most {MOST_FILTERS} filters", at)
+                _refuse(text, position, f"expected at most {MOST_FILTERS} filters", at)
             apply, position = _filter(text, position, at)
             filters.append(apply)
         return _Tag(path, tuple(filters)), position + 2
@@ -197,7 +199,7 @@ def _steps(match: re.Match[str], at: str, roots: Collection[str]) -> Path:
     root, rest = match.groups()
     if roots and root not in roots:
         known = " or ".join(sorted(roots))
-        raise Invalid(f"{at}: a path starts with {known}, not with {root[:80]!r}", field=at)
+        raise Invalid(f"{at}: a path must start with {known}, not {root[:80]!r}", field=at)
     return (root, *(name or int(index) for name, index in _STEP.findall(rest)))
 
 
@@ -208,8 +210,8 @@ def _filter(text: str, start: int, at: str) -> tuple[Callable[[Json, str], Json]
         literal, end = _literal(text, found.end(), at)
         if closed := _CLOSED.match(text, end):
             return lambda value, _: literal if value is MISSING else value, closed.end()
-        _refuse(text, end, "`)` was expected", at)
-    return _refuse(text, start, "`}}`, `| json` or `| default(…)` was expected", at)
+        _refuse(text, end, "expected `)`", at)
+    return _refuse(text, start, "expected `}}`, `| json` or `| default(…)`", at)
 
 
 def _literal(text: str, start: int, at: str) -> tuple[Json, int]:
@@ -217,7 +219,7 @@ def _literal(text: str, start: int, at: str) -> tuple[Json, int]:
         literal, end = _DECODER.raw_decode(text, start)
         jsonb.encode(literal, at)
     except (ValueError, RecursionError, Invalid):
-        _refuse(text, start, "a JSON literal was expected", at)
+        _refuse(text, start, "expected a JSON literal", at)
     return literal, end
 
 
@@ -249,7 +251,7 @@ def _render_body(body: Json, renderer: _Renderer) -> Json:
 
 def _check_member_name(name: str, at: str) -> str:
     if "{{" in name:
-        raise Invalid(f"{at}: a name of a member cannot hold tags", field=at)
+        raise Invalid(f"{at}: member names cannot contain tags", field=at)
     return name
 
 

@@ -31,13 +31,14 @@ def read_cron(text: str, timezone: str, *, tenant_zone: str = "UTC") -> Cron:
 def list_fire_times(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
     """Return a schedule's fire times from `start` to `end`; raise Invalid for too many."""
     if trigger.cron is None:
-        raise Invalid("only a schedule can be backfilled", field="trigger_id")
+        raise Invalid("Only schedules can be backfilled", field="trigger_id")
     times = []
     for at in cron.parse(trigger.cron, trigger.zone).between(start, end):
         times.append(at)
         if len(times) > MOST_BACKFILLED:
             raise Invalid(
-                f"it fires more than {MOST_BACKFILLED} times between these: take a shorter time",
+                f"The schedule fires more than {MOST_BACKFILLED} times in this period; choose a"
+                " shorter period",
                 field="end",
             )
     return times

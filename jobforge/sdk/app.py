@@ -73,7 +73,7 @@ class JobForge:
         is the alias of a Django database, whose connections the app then uses.
         """
         if server is not None and (database_url is not None or django is not None):
-            raise ConfigError("give the app a server or a database, not both", field="server")
+            raise ConfigError("server and database can't be used together", field="server")
         self._location = location = AppLocation(
             database_url,
             has_database=database_url is not None or django is not None,
@@ -274,8 +274,8 @@ class JobForge:
         tenant = self._location.default_tenant()
         if tenant is None:
             raise ConfigError(
-                f"whose schedule is that of {key}? name it by @jf.job(tenant=…), with * for every"
-                " tenant, or give the app a tenant",
+                f"The schedule of {key} requires a tenant: set @jf.job(tenant=…), * for every"
+                " tenant, or set the app's tenant",
                 field="tenant",
             )
         return str(tenant)
@@ -308,7 +308,7 @@ class JobForge:
             await self.aregister()
         except Denied:
             # The login may enqueue only; workers register the definitions.
-            _log.info("this login may not register definitions; the workers do")
+            _log.info("This login is not allowed to register definitions; workers register them")
         try:
             yield
         finally:
@@ -342,7 +342,7 @@ class JobForge:
         key = definition.settings.key
         if key in self._own_definitions:
             raise Conflict(
-                f"there are two definitions {key}: give one of them another key=, or, when it is"
+                f"Definition '{key}' already exists; use another key=, or, if it is"
                 " the same job with other parameters, a version= and an upgrade",
                 field="key",
             )

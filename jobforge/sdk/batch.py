@@ -128,7 +128,7 @@ class Batch:
     def handle(self) -> BatchHandle:
         """The handle of the batch; raises Conflict before the batch is created."""
         if self._handle is None:
-            raise Conflict("the batch is made at the end of its with block")
+            raise Conflict("The batch is created at the end of its with block")
         return self._handle
 
     def add(self, *jobs: AnyArgs) -> None:
@@ -186,7 +186,7 @@ class Batch:
             return len(self._jobs) >= _FLUSH_SIZE
         if len(self._jobs) > _MOST_AT_ONCE:
             raise Invalid(
-                f"more than {_MOST_AT_ONCE} jobs cannot be made at once: jf.batch(open=True)",
+                f"A batch can create at most {_MOST_AT_ONCE} jobs at once; use jf.batch(open=True)",
                 field="jobs",
             )
         return False

@@ -77,7 +77,7 @@ def choose_tenant(named: TenantRef | None, default: Callable[[], TenantRef | Non
     if tenant is not None:
         return _check_tenant(tenant)
     raise TenantRequired(
-        "no tenant is named: give one with using(tenant=…), around the call with jf.tenant(…), or"
+        "A tenant is required: use using(tenant=…), wrap the call in jf.tenant(…), or set it"
         " for the app with JobForge(tenant=…) or JOBFORGE_TENANT"
     )
 
@@ -101,7 +101,7 @@ def parse_tenant_uuid(tenant: TenantRef) -> UUID | None:
 def _check_tenant(tenant: object) -> TenantRef:
     if isinstance(tenant, UUID) or (isinstance(tenant, str) and tenant):
         return tenant
-    raise Invalid(f"a tenant is a UUID or a slug, not {tenant!r}", field="tenant")
+    raise Invalid(f"tenant must be a UUID or a slug, not {tenant!r}", field="tenant")
 
 
 class JobProcessChannel(Protocol):
@@ -141,20 +141,20 @@ def check_own_tenant(tenant: TenantRef | None, own: UUID) -> None:
     """Raise Denied for any tenant, named or ambient, but the job's own."""
     requested = get_ambient_tenant() if tenant is None else tenant
     if requested is not None and parse_tenant_uuid(requested) != own:
-        raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
+        raise Denied("A job can enqueue only for its own tenant; omit tenant", field="tenant")
 
 
 def refuse_inside_job() -> None:
     if _process_channel is not None:
         raise Conflict(
-            "a job's process has no database, so it cannot wait for other jobs or read them"
+            "A job's process has no database, so it cannot wait for other jobs or read them"
         )
 
 
 def refuse_to_emit(conn: Any) -> None:  # noqa: ANN401 - a connection of any library, or None
     if conn is None and _process_channel is not None:
         raise Conflict(
-            "a job's process has no database: emit on a connection of its own, by conn=…, or from"
+            "A job's process has no database; emit on a separate connection with conn=…, or from"
             ' an isolation="inline" job'
         )
 

@@ -45,7 +45,9 @@ class Command(Definition[..., dict[str, int]]):
         app_hooks: Hooks,
     ) -> None:
         if settings.isolation != "process":
-            raise Invalid("a command is a process of its own, never inline", field="isolation")
+            raise Invalid(
+                "A command cannot run inline, because it is a separate process", field="isolation"
+            )
         self.argv = read_template(argv)
         self.parameters = _parameters(self.argv, parameters)
         super().__init__(_placeholder_function, settings, client, app_hooks)
@@ -60,14 +62,14 @@ class Command(Definition[..., dict[str, int]]):
             return None
         if process_exit.code == 0:
             return Verdict(Outcome.SUCCEEDED, {"exit_code": 0})
-        message = f"{self._program} ended with exit code {process_exit.code}"
+        message = f"{self._program} exited with code {process_exit.code}"
         error = {"type": "CommandFailed", "message": message, "exit_code": process_exit.code}
         return Verdict(Outcome.FAILED, error=error)
 
     def verdict_from_start_error(self, error: Exception) -> Verdict:
         """Fail without retry: the program does not exist or cannot be run."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        message = f"{self._program} cannot be run: {reason}"
+        message = f"Cannot run {self._program}: {reason}"
         return Verdict(
             Outcome.FAILED, error={"type": "CommandNotStarted", "message": message}, final=True
         )
@@ -117,7 +119,7 @@ def add_commands(add: Callable[..., Command], tables: Mapping[str, Mapping[str, 
             add(key, **{"argv": (), **table})
         except TypeError as error:
             unknown = str(error).rpartition(" ")[2]
-            message = f"commands.{key} sets {unknown}, which does not exist"
+            message = f"Unknown setting {unknown} in commands.{key}"
             raise ConfigError(message, field=f"commands.{key}") from error
         except Invalid as error:
             field = f"commands.{key}"
@@ -172,10 +174,10 @@ def _check_names(template: ArgvTemplate, schema: JsonSchema) -> None:
     guaranteed = {*schema.get("required", ()), *_defaults(schema)}
     for name in template.names:
         if name not in properties:
-            raise Invalid(f"argv uses {{{name}}}, which is no parameter", field="parameters")
+            raise Invalid(f"argv uses {{{name}}}, which is not a parameter", field="parameters")
         if name not in guaranteed:
             raise Invalid(
-                f"argv uses {{{name}}}, which may be missing: require it or give it a default",
+                f"argv uses {{{name}}}, which is optional; require it or add a default",
                 field="parameters",
             )
 
@@ -195,13 +197,15 @@ def _validator(schema: JsonSchema) -> "jsonschema_rs.Draft202012Validator":
         )
     except (ValueError, jsonschema_rs.ValidationError) as error:
         reason = str(error).splitlines()[0]
-        raise Invalid(f"parameters is no JSON Schema: {reason}", field="parameters") from error
+        raise Invalid(
+            f"parameters is not a valid JSON Schema: {reason}", field="parameters"
+        ) from error
 
 
 def _refuse_to_fetch(uri: str) -> Json:
-    raise ValueError(f"{uri} is not fetched")
+    raise ValueError(f"{uri}: remote references are not supported")
 
 
 def _rule(fault: "jsonschema_rs.ValidationError") -> str:
     """Return the violated rule without the value, which may be a secret."""
-    return f"does not fit its schema ({'.'.join(map(str, fault.schema_path))})"
+    return f"does not match its schema ({'.'.join(map(str, fault.schema_path))})"

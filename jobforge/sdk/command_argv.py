@@ -33,9 +33,9 @@ class Element:
         )
         if text.startswith("-") and not self.may_be_option:
             name = self.names[0]
-            raise InvalidPayload(f'{name} may not start with "-" here', field=name)
+            raise InvalidPayload(f'{name} must not start with "-"', field=name)
         if len(text.encode()) >= _LONGEST:
-            raise InvalidPayload("an argument is longer than 128 KiB", field=self.names[0])
+            raise InvalidPayload("An argument is longer than 128 KiB", field=self.names[0])
         return text
 
 
@@ -62,9 +62,9 @@ def read_template(argv: Sequence[str]) -> ArgvTemplate:
     The error is Invalid, not InvalidPayload: the programmer writes the template, not the payload.
     """
     if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
-        raise Invalid("argv is a list of texts: a program and its arguments", field="argv")
+        raise Invalid("argv must be a list of strings: a program and its arguments", field="argv")
     if any("\0" in word for word in argv):
-        raise Invalid("argv may not hold the character NUL", field="argv")
+        raise Invalid("argv must not contain the NUL character", field="argv")
     elements: list[Element] = []
     options_are_over = False
     for word in argv[1:]:
@@ -78,10 +78,12 @@ def read_template(argv: Sequence[str]) -> ArgvTemplate:
 
 def _program(word: str) -> str:
     if _parts(word) != (((word, None),) if word else ()) or not word:
-        raise Invalid("the program of a command is a literal name, not a value", field="argv")
+        raise Invalid(
+            "argv must start with a literal program name, not a placeholder", field="argv"
+        )
     # Each job runs in its own empty folder, so a relative path finds nothing.
     if "/" in word and not word.startswith("/"):
-        raise Invalid(f"{word} is neither a plain name nor an absolute path", field="argv")
+        raise Invalid(f"{word} must be a plain name or an absolute path", field="argv")
     return word
 
 
@@ -89,10 +91,10 @@ def _parts(word: str) -> tuple[Part, ...]:
     try:
         parsed = list(string.Formatter().parse(word))
     except ValueError as error:
-        raise Invalid(f"{word!r} is no template: {error}", field="argv") from error
+        raise Invalid(f"{word!r} is not a valid template: {error}", field="argv") from error
     for _, name, form, conversion in parsed:
         if name is not None and (not name.isidentifier() or form or conversion):
-            raise Invalid(f"{word!r}: a value is written {{name}} and no more", field="argv")
+            raise Invalid(f"{word!r}: placeholders must have the form {{name}}", field="argv")
     return tuple((literal, name) for literal, name, _, _ in parsed)
 
 
@@ -101,11 +103,11 @@ def _text(name: str, values: Mapping[str, Json]) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     if not isinstance(value, str):
-        raise InvalidPayload(f"{name} must be a text, a number, true or false", field=name)
+        raise InvalidPayload(f"{name} must be a string, a number, true or false", field=name)
     if "\0" in value:
-        raise InvalidPayload(f"{name} may not hold the character NUL", field=name)
+        raise InvalidPayload(f"{name} must not contain the NUL character", field=name)
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidPayload(f"{name} holds half a character", field=name) from error
+        raise InvalidPayload(f"{name} contains half of a surrogate pair", field=name) from error
     return value

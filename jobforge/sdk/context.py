@@ -186,7 +186,7 @@ class Context(DurableContext):
     def emit(self, name: str, data: Json = None) -> NoOpAwaitable:
         """Add an event to the job's timeline."""
         if not name or len(name) > _LONGEST_NAME:
-            raise Invalid(f"the name of an event has 1 to {_LONGEST_NAME} letters", field="name")
+            raise Invalid(f"name must have 1 to {_LONGEST_NAME} characters", field="name")
         self._channel.note("event", {"name": name, "data": to_json_value(data)})
         return NO_OP
 
@@ -206,7 +206,7 @@ class Context(DurableContext):
     def check(self) -> None:
         """Raise Cancelled when the job was asked to stop."""
         if self.cancelled:
-            raise Cancelled("the job was asked to stop")
+            raise Cancelled("The job was asked to stop")
 
     def complete_in(self, conn: Any, result: Json = None) -> Any:  # noqa: ANN401 - a connection of any library
         """Complete the job as succeeded in the transaction of the handler's own connection.
@@ -216,7 +216,7 @@ class Context(DurableContext):
         cannot store; the handler should then roll back.
         """
         if self._worker_id is None:
-            raise Invalid("no worker holds this job, so it cannot be completed", field="conn")
+            raise Invalid("The job cannot be completed because no worker runs it", field="conn")
         report = OutcomeReport(*self._job.token, Outcome.SUCCEEDED, self._job.started_at, result)
         done = run_on(conn, complete_job(self._worker_id, report).map_result(_check_completed))
         self._completed = True
@@ -265,7 +265,7 @@ def _check_completed(state: State | None) -> None:
     """
     if state not in {None, State.SUCCEEDED}:
         raise InvalidResult(
-            "the job cannot be completed with this result: it is no JSON, larger than 1 MiB or"
+            "The job cannot be completed with this result: it is not JSON, larger than 1 MiB, or"
             " nested more than 64 levels deep",
             field="result",
         )

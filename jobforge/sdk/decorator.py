@@ -59,7 +59,7 @@ class JobDecorator:
 
     def _decorate(self, function: Callable[..., Any]) -> CallableDefinition[..., Any, ..., Any]:
         if not inspect.isfunction(function):
-            raise Invalid(f"a job is made of a function, not of {function!r}")
+            raise Invalid(f"A job must be a function, not {function!r}")
         key = self.settings.key if self.is_named else function.__name__
         description = self.settings.description or _first_paragraph(function)
         return self.add(function, replace(self.settings, key=key, description=description))

@@ -150,18 +150,18 @@ class Definition(Enqueuer[P, R]):
         try:
             return self.result.write(result)
         except Invalid as error:
-            raise Invalid(f"the result {error.message}", field="result") from error
+            raise Invalid(f"The result {error.message}", field="result") from error
 
     def upgrade(self, *, from_version: int) -> Callable[[U], U]:
         """Decorate a function that converts a payload of `from_version` to the next version."""
         if not 1 <= from_version < self.settings.version:
             raise Invalid(
-                f"{self.settings.name} cannot be upgraded to from version {from_version}",
+                f"{self.settings.name} cannot upgrade from version {from_version}",
                 field="from_version",
             )
         if from_version in self._upgrades:
             raise Invalid(
-                f"{self.settings.key} upgrades from version {from_version} already",
+                f"{self.settings.key} already has an upgrade from version {from_version}",
                 field="from_version",
             )
 
@@ -222,20 +222,20 @@ class Definition(Enqueuer[P, R]):
                 payload = upgrade(payload)
             except Exception as error:
                 raise InvalidPayload(
-                    f"the upgrade from version {step} failed: {type(error).__name__}: {error}"
+                    f"The upgrade from version {step} failed: {type(error).__name__}: {error}"
                 ) from error
         if version > self.settings.version:
-            raise InvalidPayload(f"{self.settings.name} does not know version {version}")
+            raise InvalidPayload(f"{self.settings.name} does not support version {version}")
         return payload
 
     def _check(self) -> None:
         function, key = self.function, self.settings.key
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise Invalid(f"{key} is a generator; a handler returns its result")
+            raise Invalid(f"{key} is a generator; a handler must return its result")
         if self.settings.isolation == "inline" and not self.is_async:
             raise Invalid(
-                f"{key} is not async, so it cannot run inline: it would hold up the worker's loop;"
-                ' write "async def", or leave isolation="process"',
+                f"{key} cannot run inline: it is not async and would block the worker's loop;"
+                ' use "async def", or isolation="process"',
                 field="isolation",
             )
         try:

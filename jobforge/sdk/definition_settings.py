@@ -80,7 +80,7 @@ class DefinitionSettings:
         _check_whole(self.max_attempts, "max_attempts", 1, 1000)
         if self.isolation not in get_args(Isolation):
             raise Invalid(
-                f"isolation is process or inline, not {self.isolation!r}", field="isolation"
+                f"isolation must be process or inline, not {self.isolation!r}", field="isolation"
             )
 
     @property
@@ -189,7 +189,9 @@ def parse_size(given: Size, field: str) -> int:
     else:
         match = _SIZE.fullmatch(str(given))
         if match is None:
-            raise Invalid(f'{field} is bytes or a text like "256MB", not {given!r}', field=field)
+            raise Invalid(
+                f'{field} must be bytes or a string such as "256MB", not {given!r}', field=field
+            )
         count = float(match[1]) * _UNITS[f"{match[2].upper()}B" if match[2] else ""]
     if count < 1:
         raise Invalid(f"{field} must be at least one byte", field=field)

@@ -104,7 +104,7 @@ class DurableContext:
             return self.astep(name, function, *args, **kwargs)
         if _is_in_loop():
             raise Invalid(
-                f"step {name}: its function is not async, and would hold up the loop: await astep",
+                f"Step '{name}': the function is not async and would block the loop; await astep",
                 field="function",
             )
         key = self._steps.next_key("step", name)
@@ -116,7 +116,7 @@ class DurableContext:
             if iscoroutine(result):
                 result.close()
                 raise Invalid(
-                    f"step {name}: an async function needs an async handler", field="function"
+                    f"Step '{name}': an async function requires an async handler", field="function"
                 )
             document = serialize_result(key, shape, result)
             self._channel.request("save_step", _to_save_json(key, document))
@@ -197,7 +197,7 @@ class DurableContext:
             raise suspend_for_event(key, match, timeout, since)
         event = self._steps[key]
         if event is None:
-            raise EventTimeout(f"no event {name} has come in time", detail={"event": name})
+            raise EventTimeout(f"Event '{name}' did not arrive in time", detail={"event": name})
         return ReceivedEvent(UUID(event["id"]), name, event["data"])
 
     def enqueue(
@@ -268,14 +268,14 @@ class DurableContext:
         if not handles:
             return Results()
         if any(handle.id == self._job.job_id for handle in handles):
-            raise Invalid("a job cannot gather itself", field="handles")
+            raise Invalid("A job cannot gather itself", field="handles")
         key = self._steps.next_key("gather", "gather")
         if key not in self._steps:
             raise suspend_for_jobs(key, [handle.id for handle in handles])
         stored = self._steps[key]
         if isinstance(stored, dict):
             raise InvalidResult(
-                f"the outcomes of {len(handles)} jobs have more than 8 MiB of JSON text, the limit"
+                f"The outcomes of {len(handles)} jobs have more than 8 MiB of JSON text, the limit"
                 " of a gather",
                 field="handles",
             )
@@ -305,7 +305,7 @@ def _is_in_loop() -> bool:
 
 def _read_child_result(handle: Handle[R], ended: dict[str, Json] | None) -> R | ChildFailed:
     if ended is None:
-        raise Conflict(f"job {handle.id} was not among those that this gather waited for")
+        raise Conflict(f"Job {handle.id} is not among the jobs of this gather")
     child = EndedJob(
         handle.id,
         ended["definition"],

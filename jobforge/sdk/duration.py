@@ -16,5 +16,5 @@ def to_seconds(duration: Duration, field: str) -> float:
     if isinstance(duration, bool) or not isinstance(duration, int | float):
         raise Invalid(f"{field} must be seconds or a timedelta, not {duration!r}", field=field)
     if not 0 <= duration <= sys.float_info.max:  # False for NaN, too
-        raise Invalid(f"{field} must be finite, and not negative", field=field)
+        raise Invalid(f"{field} must be finite and not negative", field=field)
     return duration

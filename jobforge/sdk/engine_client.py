@@ -210,7 +210,7 @@ class EngineClient:
     def own_pools(self) -> Pools:
         """Return the app's pools; raise Conflict when the app uses Django's connections."""
         if self.django is not None:
-            raise Conflict("this app is on a Django database: use django.db.transaction.atomic")
+            raise Conflict("The app uses a Django database; use django.db.transaction.atomic")
         return self.pools
 
     def _enqueue(
@@ -358,14 +358,14 @@ class EngineClient:
         if channel is not None or self._job_services is None or job is None:
             return channel
         if not is_async:
-            raise Conflict("in a worker's loop, over HTTP, await aenqueue(…), or use async with")
+            raise Conflict("In a worker's loop over HTTP, await aenqueue(…), or use async with")
         return _LoopWorker(self._job_services, job)
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:
             raise Conflict(
-                "this app makes its jobs over HTTP, so they cannot join a transaction: leave conn"
-                " out, or give the app a database"
+                "The app enqueues over HTTP, so its jobs cannot join a transaction; omit conn,"
+                " or set the app's database"
             )
 
 

@@ -77,7 +77,7 @@ class AppLocation:
             return address_from_config(self._config)
         key = self._key or self._config.key
         if key is None:
-            raise ConfigError("the server needs a key: JobForge(server, key=…), or JOBFORGE_KEY")
+            raise ConfigError("A server requires a key: JobForge(server, key=…), or JOBFORGE_KEY")
         return server_address(self._given_server, key)
 
     @cached_property
@@ -96,7 +96,7 @@ class AppLocation:
         server = Embedded(self._config.postgres_dir).running()
         if server is None:
             raise ConfigError(
-                "no database is named, and none of 'jobforge dev' is running here: give"
+                "No database specified, and 'jobforge dev' is not running in this folder; use"
                 " JobForge(database_url), set JOBFORGE_DATABASE_URL, or start 'jobforge dev'"
             )
         return server.url()

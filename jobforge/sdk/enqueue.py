@@ -66,7 +66,7 @@ def check_args(job: object) -> AnyArgs:
     """Return the job if `definition.args(…)` created it; raise Invalid for anything else."""
     if isinstance(job, Args):
         return job
-    raise Invalid(f"a job is given as definition.args(…), not as {job!r}", field="jobs")
+    raise Invalid(f"Each job must be definition.args(…), not {job!r}", field="jobs")
 
 
 class Enqueuer(Generic[P, R]):
@@ -129,7 +129,7 @@ class Enqueuer(Generic[P, R]):
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Args[P, R]:
         """Return arguments for `enqueue_many`; use `using(key=…).args(…)` for per-job options."""
         if self._options.tenant is not None or self._options.conn is not None:
-            raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
+            raise Invalid("Pass tenant and conn to enqueue_many, not to one of its jobs")
         return Args(self._target, self._target.parameters.build_payload(args, kwargs), self)
 
     def add_to_nodes(self, nodes: Nodes, request: JobRequest) -> Node[R]:
@@ -157,7 +157,7 @@ class Enqueuer(Generic[P, R]):
         all_args = list(jobs)
         if not all(getattr(job, "target", None) is self._target for job in all_args):
             raise Invalid(
-                f"enqueue_many of {self.key} takes what {self.key}.args(…) makes", field="jobs"
+                f"{self.key}.enqueue_many accepts only jobs from {self.key}.args(…)", field="jobs"
             )
         enqueuers = {job.enqueuer for job in all_args}
         if len(enqueuers) == 1:
@@ -192,5 +192,5 @@ def _get_parent_id(parent: Parent) -> UUID:
     identity = parent if isinstance(parent, UUID) else getattr(parent, "id", None)
     is_job = not isinstance(parent, WorkflowItem) or isinstance(parent, Node)
     if not isinstance(identity, UUID) or not is_job:
-        raise Invalid(f"after has jobs, by their ids or handles, not {parent!r}", field="after")
+        raise Invalid(f"after must be job IDs or handles, not {parent!r}", field="after")
     return identity

@@ -29,27 +29,27 @@ def with_hint(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401
     """Return the error of an enqueue with a hint; `conn` is the caller's connection, if any."""
     advice = None
     if isinstance(error, UnknownDefinition):
-        advice = "start a worker of this app, or call jf.register() with a login that may"
+        advice = "Start a worker of this app, or call jf.register() with a login in jobforge_worker"
     elif isinstance(error, TenantRequired) and conn is not None:
         advice = (
-            "the login of the connection may not name a tenant: grant jobforge_service to it, or"
+            "Grant jobforge_service to the connection's login, or"
             " set app.tenant_id in its transaction"
         )
     elif type(error) is Denied and not error.detail:
-        advice = "grant jobforge_client to the login of the connection"
+        advice = "Grant jobforge_client to the connection's login"
     if advice is None:
         return rename_error_field(error)
-    message = f"{error.message}; {advice}"
+    message = f"{error.message}. {advice}"
     return type(error)(message, field=error.field, detail=error.detail, hint=advice)
 
 
 def tenant_lookup_error(error: JobForgeError, tenant: TenantRef) -> JobForgeError:
     """Return the error of a tenant lookup, with the tenant in its message."""
     if isinstance(error, NotFound):
-        return NotFound(f"there is no tenant {tenant}", field="tenant")
+        return NotFound(f"Tenant '{tenant}' not found", field="tenant")
     if isinstance(error, Denied) and "request_id" not in error.detail:
         return Denied(
-            f"this login may not look up the tenant {tenant}: name it by its UUID, or grant"
+            f"This login is not allowed to look up tenant '{tenant}'; use its UUID, or grant"
             " jobforge_service to the login",
             field="tenant",
         )

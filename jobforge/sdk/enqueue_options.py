@@ -71,7 +71,7 @@ class Options:
         """Merge with other options; values set in this object win."""
         request = merge_requests(self.request, defaults.request)
         if request.key is None and (request.key_mode or request.on_conflict):
-            raise Invalid("dedupe and on_conflict say what a key means: give a key", field="key")
+            raise Invalid("dedupe and on_conflict require a key", field="key")
         return Options(
             defaults.tenant if self.tenant is None else self.tenant,
             defaults.conn if self.conn is None else self.conn,
@@ -92,7 +92,7 @@ def read_options(options: EnqueueOptions) -> Options:
     refuse_unknown(options, EnqueueOptions, "using")
     tags, timeout = options.get("tags"), options.get("timeout")
     if isinstance(tags, str):  # a string is a sequence of strings, too
-        raise Invalid("tags must be a list of texts", field="tags")
+        raise Invalid("tags must be a list of strings", field="tags")
     mode, window_s = _key_mode(options.get("dedupe"))
     return Options(
         options.get("tenant"),
@@ -133,7 +133,7 @@ def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:
         return None, None
     if isinstance(dedupe, str):
         if dedupe != "active":
-            raise Invalid(f'dedupe is "active" or a window, not {dedupe!r}', field="dedupe")
+            raise Invalid(f'dedupe must be "active" or a duration, not {dedupe!r}', field="dedupe")
         return "active", None
     return "window", to_seconds(dedupe, "dedupe")
 

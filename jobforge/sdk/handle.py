@@ -38,7 +38,7 @@ class WaitTarget(NamedTuple):
     def timeout_error(self, timeout: Duration | None) -> WaitTimeout:
         limit_s = 0 if timeout is None else to_seconds(timeout, "timeout")
         return WaitTimeout(
-            f"{self.kind} {self.id} has not ended within {limit_s:g} s",
+            f"{self.kind.capitalize()} {self.id} did not finish within {limit_s:g} s",
             detail={self.id_field: str(self.id)},
         )
 
@@ -111,7 +111,7 @@ class Handle(Generic[R_co]):
             value: Any = self._result.read(result)
         except ValidationError as error:
             raise Invalid(
-                f"the result of job {job.id} is not what {job.definition} returns now: {error}",
+                f"The result of job {job.id} does not match the type of {job.definition}: {error}",
                 field="result",
             ) from error
         else:
@@ -168,10 +168,10 @@ def _is_final(job: Job) -> bool:
 
 def _failure(job: Job | EndedJob) -> JobFailed:
     if job.state is None:
-        return JobFailed(f"job {job.id} is not known any more", detail={"job_id": str(job.id)})
+        return JobFailed(f"Job {job.id} was removed by retention", detail={"job_id": str(job.id)})
     error = job.error or {}
     reason = job.cancel_reason if job.state is State.CANCELED else error.get("message")
     return JobFailed(
-        f"job {job.id} of {job.definition} is {job.state}: {reason or 'no reason is known'}",
+        f"Job {job.id} of {job.definition} is {job.state}: {reason or 'unknown reason'}",
         detail={"job_id": str(job.id), "state": str(job.state), "error": job.error},
     )

@@ -46,6 +46,6 @@ async def run_hook(hook: Hook, *args: Any) -> Exception | None:  # noqa: ANN401 
         if inspect.isawaitable(returned):
             await returned
     except Exception as error:  # noqa: BLE001 - a hook may raise anything
-        _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
+        _log.exception("Hook %s failed", getattr(hook, "__qualname__", hook))
         return error
     return None

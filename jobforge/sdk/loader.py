@@ -49,24 +49,22 @@ def parse_target(target: str) -> AppTarget:
     location, colon, name = target.rpartition(":")
     location, name = (location, name) if colon else (target, "")
     if not location or (colon and not name.isidentifier()):
-        raise ConfigError(f"{target!r} names no app", hint=f"the forms are {_FORMS}")
+        raise ConfigError(f"{target!r} is not a valid app", hint=f"Use {_FORMS}")
     if location.endswith(".py") or os.sep in location:
         return _parse_file(target, Path(location), name or None)
     if not _MODULE.fullmatch(location):
-        raise ConfigError(
-            f"{location!r} is not the name of a module", hint=f"the forms are {_FORMS}"
-        )
+        raise ConfigError(f"{location!r} is not a valid module name", hint=f"Use {_FORMS}")
     return AppTarget(target, Path.cwd(), location, None, name or None)
 
 
 def _parse_file(target: str, path: Path, name: str | None) -> AppTarget:
     if path.is_dir():
-        raise ConfigError(f"{path} is a folder", hint=f"name a file in it: {path / 'app.py'}")
+        raise ConfigError(f"{path} is a folder", hint=f"Specify a file in it: {path / 'app.py'}")
     if not path.is_file():
-        raise ConfigError(f"there is no file {path}", hint=_nearest_file(path))
+        raise ConfigError(f"File {path} not found", hint=_nearest_file(path))
     file = path.resolve()
     if not file.stem.isidentifier():
-        raise ConfigError(f"{path} cannot be imported: {file.stem!r} is not the name of a module")
+        raise ConfigError(f"Cannot import {path}: {file.stem!r} is not a valid module name")
     # Import a file inside a package as part of the package, so that relative imports work.
     folder, parts = file.parent, [file.stem]
     while (folder / "__init__.py").is_file():
@@ -90,8 +88,8 @@ def _import_target(target: AppTarget) -> ModuleType:
     loaded = sys.modules.get(target.module)
     if loaded is not None and target.file and not _is_from(loaded, target.file):
         raise ConfigError(
-            f"{target.location} cannot be imported: a module {target.module!r} is loaded already",
-            hint="give the file another name",
+            f"Cannot import {target.location}: a module {target.module!r} is already loaded",
+            hint="Rename the file",
         )
     importlib.invalidate_caches()
     try:
@@ -108,7 +106,7 @@ def _load_module(target: AppTarget) -> ModuleType:
     # Import by path: sys.path may contain another module with this name earlier.
     spec = importlib.util.spec_from_file_location(target.module, target.file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"no loader for {target.file}")
+        raise ImportError(f"No loader for {target.file}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[target.module] = module
     try:
@@ -126,11 +124,11 @@ def _is_from(module: ModuleType, file: Path) -> bool:
 
 def _to_config_error(error: BaseException, target: AppTarget) -> ConfigError:
     if isinstance(error, ModuleNotFoundError) and _is_missing_target(error, target):
-        message = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
+        message = f"Module {error.name!r} not found in {target.folder} or sys.path"
         return ConfigError(message, hint=_module_hint(target))
     summary = traceback.format_exception_only(error)[-1].strip()
     return ConfigError(
-        f"{target.location} cannot be imported: {summary} ({_find_error_line(error, target)})"
+        f"Cannot import {target.location}: {summary} ({_find_error_line(error, target)})"
     )
 
 
@@ -142,7 +140,7 @@ def _is_missing_target(error: ModuleNotFoundError, target: AppTarget) -> bool:
 
 def _module_hint(target: AppTarget) -> str:
     file = Path(*target.module.split(".")).with_suffix(".py")
-    return _nearest_file(file) or f"the forms are {_FORMS}"
+    return _nearest_file(file) or f"Use {_FORMS}"
 
 
 def _find_error_line(error: BaseException, target: AppTarget) -> str:
@@ -164,12 +162,12 @@ def _find_app(module: ModuleType, target: AppTarget) -> JobForge:
         return next(iter(distinct.values()))
     if not apps:
         raise ConfigError(
-            f"no app found in {target.location}: looked for JobForge instances, found none",
-            hint=_suggest_other_module(module, target) or "make one: jf = JobForge()",
+            f"No app found in {target.location}: it has no JobForge instance",
+            hint=_suggest_other_module(module, target) or "Create an app: jf = JobForge()",
         )
     raise ConfigError(
         f"{target.location} has {len(distinct)} apps: {', '.join(apps)}",
-        hint=f"name one of them: {target.location}:{next(iter(apps))}",
+        hint=f"Specify an app: {target.location}:{next(iter(apps))}",
     )
 
 
@@ -179,9 +177,9 @@ def _find_named_app(
     value = getattr(module, name, None)
     if isinstance(value, JobForge):
         return value
-    fault = "there is no" if value is None else f"it is of type {type(value).__name__}:"
+    fault = "not found" if value is None else f"has type {type(value).__name__}"
     hint = _did_you_mean(name, apps, f"{target.location}:", cutoff=0)
-    raise ConfigError(f"no app found in {target.location}: {fault} {name}", hint=hint)
+    raise ConfigError(f"No app found in {target.location}: '{name}' {fault}", hint=hint)
 
 
 def _apps(module: ModuleType) -> Iterator[tuple[str, JobForge]]:
@@ -195,7 +193,7 @@ def _suggest_other_module(module: ModuleType, target: AppTarget) -> str | None:
         if other is module or not origin or not Path(origin).is_relative_to(target.folder):
             continue
         for attribute, _ in _apps(other):
-            return f"did you mean {name}:{attribute}?"
+            return f"Did you mean {name}:{attribute}?"
     return None
 
 
@@ -205,4 +203,4 @@ def _did_you_mean(
     from difflib import get_close_matches  # noqa: PLC0415 - needed only for an error hint
 
     close = get_close_matches(word, known, n=1, cutoff=cutoff)
-    return f"did you mean {prefix}{close[0]}?" if close else None
+    return f"Did you mean {prefix}{close[0]}?" if close else None

@@ -33,7 +33,7 @@ class Retry(Exception):
         cap: Duration = DEFAULT_CAP_S,
         give_up_on: tuple[type[Exception], ...] = (),
     ) -> None:
-        super().__init__(reason or "the handler asked for another attempt")
+        super().__init__(reason or "The handler requested another attempt")
         self.reason = reason
         self.after_s = None if after is None else to_seconds(after, "after")
         self.max_attempts = max_attempts
@@ -50,12 +50,12 @@ class Snooze(Exception):
     """
 
     def __init__(self, until: Duration | datetime) -> None:
-        super().__init__(f"snoozed until {until}")
+        super().__init__(f"Snoozed until {until}")
         self.delay_s: float | None = None
         self.run_at: datetime | None = None
         if isinstance(until, datetime):
             if until.tzinfo is None:
-                raise Invalid("a moment to snooze until needs a time zone", field="until")
+                raise Invalid("until must have a time zone", field="until")
             self.run_at = until
         else:
             self.delay_s = to_seconds(until, "until")
@@ -65,7 +65,7 @@ class Cancel(Exception):
     """Finish the job as canceled, because it is no longer needed."""
 
     def __init__(self, reason: str | None = None) -> None:
-        super().__init__(reason or "canceled by its handler")
+        super().__init__(reason or "Canceled by the handler")
         self.reason = reason
 
 
@@ -73,7 +73,7 @@ class Dead(Exception):
     """Make the job dead at once, because it cannot succeed, even if attempts are left."""
 
     def __init__(self, reason: str | None = None) -> None:
-        super().__init__(reason or "given up by its handler")
+        super().__init__(reason or "Failed permanently by the handler")
         self.reason = reason
 
 
@@ -94,7 +94,7 @@ class AttemptSuspended(BaseException):
     def __init__(
         self, wait: dict[str, Json], *, delay_s: float | None = None, run_at: datetime | None = None
     ) -> None:
-        super().__init__(f"waits: {wait['kind']} {wait['name']}")
+        super().__init__(f"Waiting: {wait['kind']} {wait['name']}")
         self.wait = wait
         self.delay_s = delay_s
         self.run_at = run_at

@@ -135,7 +135,7 @@ class OwnWorkflow:
     def _family(self) -> Family:
         family = self._lineage.get().workflow
         if family is None:
-            raise NotFound("this job is of no workflow and no batch")
+            raise NotFound("The job does not belong to a workflow or batch")
         return family
 
     def _addition(self, jobs: tuple[AnyArgs, ...]) -> tuple[str, Json]:
@@ -146,8 +146,8 @@ class OwnWorkflow:
         for job in jobs:
             if job.enqueuer.node_name is None:
                 raise Conflict(
-                    "a node that a job adds needs a name, which it has again when the job is run"
-                    " again: using(node=…)"
+                    "A node that a job adds requires a name that is the same in every attempt:"
+                    " using(node=…)"
                 )
             job.enqueuer.add_to_nodes(nodes, job.request)
         return "add_nodes", nodes.documents

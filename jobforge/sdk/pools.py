@@ -30,7 +30,7 @@ from jobforge.sdk.engine_location import DatabaseAddress
 T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
 
-_NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
+_NO_CONNECTION = "The app uses a server, so it has no database connections or transactions"
 
 
 class SendCall(NamedTuple):

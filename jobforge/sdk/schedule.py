@@ -67,7 +67,7 @@ def read_schedule(  # noqa: PLR0913 - one parameter per setting
     if cron is None:
         idle = next((name for name, value in given.items() if value is not None), None)
         if idle is not None:
-            raise Invalid(f"{idle} is for a job with a schedule: give it a cron", field=idle)
+            raise Invalid(f"{idle} requires a schedule; set cron", field=idle)
         return None
     from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
     from jobforge.scheduler import template  # noqa: PLC0415 - most jobs have no schedule

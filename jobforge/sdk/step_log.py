@@ -61,9 +61,7 @@ class StepLog:
     def next_key(self, kind: str, name: str) -> StepKey:
         """Return the key for the next step of this kind and name."""
         if not 1 <= len(name) <= _LONGEST_NAME or "\n" in name:
-            raise Invalid(
-                f"the name of a step is a line of 1 to {_LONGEST_NAME} letters", field="name"
-            )
+            raise Invalid(f"name must be one line of 1 to {_LONGEST_NAME} characters", field="name")
         encode(name, "name")
         key = StepKey(kind, name, self._counts[kind, name])
         self._counts[kind, name] += 1
@@ -94,7 +92,7 @@ class Results(list[R]):
 def suspend_for_sleep(key: StepKey, until: Duration | datetime) -> AttemptSuspended:
     if isinstance(until, datetime):
         if until.tzinfo is None:
-            raise Invalid("a moment to sleep until needs a time zone", field="moment")
+            raise Invalid("until must have a time zone", field="moment")
         return AttemptSuspended(_wait(key), run_at=until)
     return AttemptSuspended(_wait(key), delay_s=_to_wait_seconds(until, "duration"))
 
@@ -111,14 +109,14 @@ def suspend_for_event(
             raise Invalid("since must have a time zone", field="since")
         wait["since"] = since.timestamp()
     if len(encode(wait["match"], "match")) > _LARGEST_MATCH:
-        raise Invalid(f"a match has at most {_LARGEST_MATCH:,} bytes of JSON", field="match")
+        raise Invalid(f"match must have at most {_LARGEST_MATCH:,} bytes of JSON", field="match")
     return AttemptSuspended(wait, delay_s=_to_wait_seconds(timeout, "timeout"))
 
 
 def suspend_for_jobs(key: StepKey, jobs: Iterable[UUID]) -> AttemptSuspended:
     ids = [str(job_id) for job_id in dict.fromkeys(jobs)]
     if len(ids) > _MOST_JOBS:
-        raise Invalid(f"a gather waits for at most {_MOST_JOBS:,} jobs", field="handles")
+        raise Invalid(f"A gather can wait for at most {_MOST_JOBS:,} jobs", field="handles")
     return AttemptSuspended({**_wait(key), "jobs": ids}, delay_s=0)
 
 
@@ -127,15 +125,15 @@ def nest_match(match: Mapping[str, Scalar]) -> dict[str, Json]:
     nested: dict[str, Json] = {}
     for path, value in match.items():
         if not isinstance(value, str | int | float | bool | None):
-            raise Invalid(f"{path} can match a text, a number, true, false or null", field="match")
+            raise Invalid(f"{path} must be a string, a number, true, false or null", field="match")
         *outer, last = path.split(".")
         inner = nested
         for name in outer:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise Invalid(f"{path} lies within another path of the match", field="match")
+                raise Invalid(f"{path} is inside another path of the match", field="match")
         if last in inner:
-            raise Invalid(f"{path} lies within another path of the match", field="match")
+            raise Invalid(f"{path} is inside another path of the match", field="match")
         inner[last] = value
     return nested
 
@@ -147,17 +145,18 @@ def serialize_result(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: 
     """
     if shape.hides_secrets:
         raise InvalidResult(
-            f"the result of step {key} would be kept as asterisks: it is a secret", field="result"
+            f"The result of step {key} is a secret, which would be stored as asterisks",
+            field="result",
         )
     try:
         document = shape.write(result)
         size = len(encode(document, "result"))
     except Invalid as error:
-        raise InvalidResult(f"the result of step {key} {error.message}", field="result") from error
+        raise InvalidResult(f"The result of step {key} {error.message}", field="result") from error
     if size > _LARGEST_RESULT:
         raise InvalidResult(
-            f"the result of step {key} has {size:,} bytes of JSON, and a step keeps at most "
-            f"{_LARGEST_RESULT:,}: store it elsewhere, and return where",
+            f"The result of step {key} has {size:,} bytes of JSON; the limit is "
+            f"{_LARGEST_RESULT:,}. Store it elsewhere, and return a reference",
             field="result",
             detail={"limit": _LARGEST_RESULT, "size": size},
         )
@@ -195,7 +194,7 @@ def _wait(key: StepKey) -> dict[str, Json]:
 def _to_wait_seconds(duration: Duration, field: str) -> float:
     seconds = to_seconds(duration, field)
     if seconds > _LONGEST_WAIT_S:
-        raise Invalid("a job waits for at most 366 days at a time", field=field)
+        raise Invalid("A job can wait for at most 366 days at a time", field=field)
     return seconds
 
 

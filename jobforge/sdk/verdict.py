@@ -76,7 +76,7 @@ class Verdict:
     def from_json(cls, document: dict[str, Json]) -> "Verdict":
         """Parse a verdict; raise ValueError for an invalid one, since a job may write any JSON."""
         if any(not isinstance(document.get(name), kinds) for name, kinds in _KINDS.items()):
-            raise ValueError("this is no verdict")
+            raise ValueError("This is not a valid verdict")
         values = {**document, "outcome": Outcome(document["outcome"])}
         if isinstance(values.get("run_at"), str):
             values["run_at"] = datetime.fromisoformat(values["run_at"])
@@ -181,7 +181,7 @@ def _apply_stop(verdict: Verdict, stopped: StopReason | None) -> Verdict:
             error = {
                 **(verdict.error or {}),
                 "type": "TimedOut",
-                "message": "the timeout has passed",
+                "message": "The attempt exceeded its timeout",
             }
             return replace(verdict, outcome=Outcome.TIMED_OUT, error=error)
         case StopReason.CANCEL:
@@ -265,16 +265,16 @@ def _crash_to_json(process_exit: ProcessExit) -> dict[str, Json]:
     if process_exit.reason is not None:
         return _limit_crash_to_json(process_exit.reason)
     if process_exit.signal is not None:
-        return {"type": "Crashed", "message": f"killed by {_signal_name(process_exit.signal)}"}
+        return {"type": "Crashed", "message": f"Killed by {_signal_name(process_exit.signal)}"}
     return {
         "type": "Crashed",
-        "message": f"ended with exit code {process_exit.code} and no outcome",
+        "message": f"Exited with code {process_exit.code} and without an outcome",
     }
 
 
 def _limit_crash_to_json(limit: Limit) -> dict[str, Json]:
     label = limit.replace("_", " ")
-    return {"type": "Crashed", "message": f"went over its {label} limit", "reason": limit}
+    return {"type": "Crashed", "message": f"Exceeded its {label} limit", "reason": limit}
 
 
 def _signal_name(number: int) -> str:

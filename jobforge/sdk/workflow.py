@@ -140,7 +140,9 @@ class Workflow(WorkflowItem):
     def handle(self) -> WorkflowHandle:
         """The handle of the workflow; raises Conflict before the workflow is enqueued."""
         if self._handle is None:
-            raise Conflict(f"workflow {self._title} is not enqueued, or is within another")
+            raise Conflict(
+                f"Workflow '{self._title}' is not enqueued, or is inside another workflow"
+            )
         return self._handle
 
     @property
@@ -209,8 +211,8 @@ class Workflow(WorkflowItem):
     def _refuse_twice(self) -> None:
         if self._handle is not None:
             raise Conflict(
-                f"workflow {self._title} is enqueued already, as {self._handle.id}: the end of its"
-                " with block does so"
+                f"Workflow '{self._title}' is already enqueued as {self._handle.id}: the end of its"
+                " with block enqueues it"
             )
 
     def _join_outer(self) -> bool:
@@ -257,7 +259,7 @@ def _result(detail: WorkflowDetail) -> dict[str, Json]:
     if workflow.state is not WorkflowState.SUCCEEDED:
         failed = [node.node for node in detail.nodes if node.state in {"dead", "canceled"}]
         raise JobFailed(
-            f"workflow {workflow.id} is {workflow.state}: {', '.join(failed[:5])}",
+            f"Workflow {workflow.id} is {workflow.state}: {', '.join(failed[:5])}",
             detail={"id": str(workflow.id), "state": str(workflow.state), "nodes": failed[:100]},
         )
     return detail.result

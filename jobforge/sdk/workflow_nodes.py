@@ -45,7 +45,7 @@ class Node(WorkflowItem, Generic[R_co]):
     def handle(self) -> Handle[R_co]:
         """The handle of the job; raises Conflict before the workflow is enqueued."""
         if self._handle is None:
-            raise Conflict(f"node {self.name} has no job before its workflow is enqueued")
+            raise Conflict(f"Node '{self.name}' has no job before its workflow is enqueued")
         return self._handle
 
     @property
@@ -75,7 +75,7 @@ class Nodes:
         make_handle: MakeHandle,
     ) -> Node[Any]:
         if request.key is not None:
-            raise Invalid("a node has no idempotency key: the workflow is made once", field="key")
+            raise Invalid("A node cannot have an idempotency key", field="key")
         node: Node[Any] = Node(self, self._pick_name(name, request.definition))
         self._jobs.append((node, make_handle))
         self.documents.append(self._document(node.name, after) | request.to_json())
@@ -103,7 +103,7 @@ class Nodes:
         name = given or default
         while name in self._names:
             if given is not None:
-                raise Invalid(f"there are two nodes {name}", field="node")
+                raise Invalid(f"Node '{name}' already exists", field="node")
             self._last[default] += 1
             name = f"{default}-{self._last[default] + 1}"
         self._names.add(name)
@@ -117,7 +117,7 @@ class Nodes:
         if isinstance(parent, WorkflowItem) and parent.container is self:
             return parent.name
         raise Invalid(
-            f"node {child} can only come after nodes of the same workflow, not after {parent!r}",
+            f"Node '{child}' can only come after nodes of the same workflow, not after {parent!r}",
             field="after",
         )
 
@@ -130,5 +130,5 @@ def get_current_nodes() -> Nodes:
     """Return the nodes of the enclosing workflow block; raise Conflict outside of one."""
     nodes = CURRENT_NODES.get()
     if nodes is None:
-        raise Conflict("a node is made within a workflow: with jf.workflow(…):")
+        raise Conflict("Create nodes inside a workflow: with jf.workflow(…):")
     return nodes

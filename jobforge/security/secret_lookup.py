@@ -37,7 +37,7 @@ class Secrets:
     def lookup(self, name: str) -> str:
         """Return the secret with this name, which must not be a tenant's secret.
 
-        The NotFound error says where the secret was looked for, and nothing else.
+        The hint of NotFound lists where the secret can be set.
         """
         _check(name)
         variable = _variable(name)
@@ -45,7 +45,7 @@ class Secrets:
         if value is None and variable not in _RESERVED and not _TENANT_VARIABLE.match(variable):
             value = self._environ.get(variable)
         if value is None:
-            raise NotFound(f"there is no secret {name}", hint=self._format_lookup_hint(name))
+            raise NotFound(f"Secret '{name}' not found", hint=self._format_lookup_hint(name))
         register_job_secret(value)
         return value
 
@@ -62,7 +62,7 @@ class Secrets:
         else:
             value = self._environ.get(_variable(f"{tenant_id.hex}_{name}"))
         if value is None:
-            raise NotFound(f"there is no secret {reference}")
+            raise NotFound(f"Secret '{reference}' not found")
         return value
 
     def _from_folder(self, name: str) -> str | None:
@@ -78,22 +78,22 @@ class Secrets:
             return None
         if len(raw) > MAX_SECRET_BYTES:
             raise Invalid(
-                f"the secret {name} is larger than {MAX_SECRET_BYTES:,} bytes", field="name"
+                f"Secret '{name}' is larger than {MAX_SECRET_BYTES:,} bytes", field="name"
             )
         try:
             return raw.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             # The cause would show the bytes.
-            raise Invalid(f"the secret {name} is no UTF-8 text", field="name") from None
+            raise Invalid(f"Secret '{name}' is not UTF-8 text", field="name") from None
 
     def _format_lookup_hint(self, name: str) -> str:
-        folder = f"the file {self._folder / name}" if self._folder else "no secrets folder is set"
-        return f"looked at: {folder}; the variable {_variable(name)}"
+        file = f", or create the file {self._folder / name}" if self._folder is not None else ""
+        return f"Set the variable {_variable(name)}{file}"
 
 
 def _check(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) or name.startswith(".."):
-        raise Invalid("the name of a secret has letters, digits, _ . and - only", field="name")
+        raise Invalid("A secret name can contain only letters, digits, _ . and -", field="name")
 
 
 def _variable(name: str) -> str:

@@ -112,15 +112,15 @@ class Vault:
         key = self._keys.get(stored_key.key_id)
         if key is None:
             raise ConfigError(
-                f"the secrets are sealed by the key {stored_key.key_id}, which is not set here",
+                f"The secrets are sealed with the key {stored_key.key_id}, which is not set",
                 field="secret_key",
-                hint="set it as secret_key, or as secret_key_previous until it was rotated away",
+                hint="Set the key as secret_key, or as secret_key_previous during a rotation",
             )
         nonce, body = stored_key.wrapped[:_NONCE], stored_key.wrapped[_NONCE:]
         try:
             return key.cipher.decrypt(nonce, body, _build_key_associated_data(tenant_id))
         except InvalidTag:
-            raise SealBroken("the key of the tenant cannot be unwrapped") from None
+            raise SealBroken("The tenant's key cannot be unwrapped") from None
 
 
 def open_vault(config: Config) -> Vault:
@@ -128,9 +128,9 @@ def open_vault(config: Config) -> Vault:
     key = config.secret_key or _read_dev_key(dev_key_path(config))
     if key is None:
         raise ConfigError(
-            "no secret_key is set, so no secret can be sealed or opened",
+            "secret_key is required to seal and open secrets",
             field="secret_key",
-            hint="make one with 'jobforge secrets key', and set JOBFORGE_SECRET_KEY or _FILE",
+            hint="Create a key with 'jobforge secrets key', and set JOBFORGE_SECRET_KEY or _FILE",
         )
     return Vault(key, config.secret_key_previous)
 

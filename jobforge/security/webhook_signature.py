@@ -36,7 +36,7 @@ def read_secret(text: str) -> bytes:
     if len(key) >= _SHORTEST_KEY:
         return key
     raise Invalid(
-        "the secret of a webhook is whsec_ and at least 24 bytes in base64", field="secret"
+        "A webhook secret must be whsec_ followed by at least 24 bytes in base64", field="secret"
     )
 
 
@@ -74,7 +74,7 @@ def verify_webhook(
     is_number = sent_at.isascii() and sent_at.isdigit() and len(sent_at) <= _LONGEST_TIME
     if not is_number or abs(moment - int(sent_at)) > _TOLERANCE_S:
         raise Unauthenticated(
-            "the message is too old, or comes from the future", field="webhook-timestamp"
+            "The message is too old, or its timestamp is in the future", field="webhook-timestamp"
         )
     content = body.encode() if isinstance(body, str) else body
     expected = _sign(
@@ -84,7 +84,7 @@ def verify_webhook(
         hmac.compare_digest(signature.encode(), expected) for signature in signatures.split(" ")
     ):
         raise Unauthenticated(
-            "the message was not signed with this secret", field="webhook-signature"
+            "The message was not signed with this secret", field="webhook-signature"
         )
     message: dict[str, Json] = json.loads(content)
     return message
@@ -93,7 +93,7 @@ def verify_webhook(
 def _header(headers: Mapping[str, str], name: str) -> str:
     value = headers.get(name)
     if not value:
-        raise Unauthenticated(f"the message has no {name}", field=name)
+        raise Unauthenticated(f"The message has no {name}", field=name)
     return value
 
 

@@ -18,16 +18,16 @@ declare
 begin
     select count(*) into v_count from jobforge.all_jobs;
     if v_count <> 1 then
-        raise exception 'tenant b sees % jobs instead of its own one', v_count;
+        raise exception 'Tenant b sees % jobs instead of 1', v_count;
     end if;
     perform set_config('app.tenant_id', '', true);
     select count(*) into v_count from jobforge.all_jobs;
     if v_count <> 0 then
-        raise exception 'without a tenant % jobs are visible', v_count;
+        raise exception '% jobs are visible without a tenant', v_count;
     end if;
     begin
         perform jobforge.list_jobs();
-        raise exception 'list_jobs answered without a tenant';
+        raise exception 'list_jobs succeeded without a tenant';
     exception
         when sqlstate 'JF001' then null;
     end;
@@ -36,19 +36,19 @@ begin
     perform set_config('app.tenant_id', 'bbbbbbbb-0000-4000-8000-000000000000', true);
     begin
         perform jobforge.cancel_job(v_foreign);
-        raise exception 'tenant b cancelled a job of tenant a';
+        raise exception 'Tenant b canceled a job of tenant a';
     exception
         when sqlstate 'JF004' then null;
     end;
     begin
         perform jobforge.get_job(v_foreign, 'aaaaaaaa-0000-4000-8000-000000000000');
-        raise exception 'tenant b read a job by naming tenant a';
+        raise exception 'Tenant b read a job of tenant a';
     exception
         when sqlstate 'JF006' then null;
     end;
     begin
         update jobforge.jobs set priority = 1;
-        raise exception 'a client wrote to the table';
+        raise exception 'A client wrote to the table';
     exception
         when insufficient_privilege then null;
     end;

@@ -40,7 +40,7 @@ exception
     when insufficient_privilege then
         raise exception using
             errcode = '42501',
-            message = pg_catalog.format('%I may not create or grant the jobforge roles',
+            message = pg_catalog.format('%I cannot create or grant the jobforge roles',
                                         current_user),
             hint = 'Run the migration as a user with CREATEROLE, or have one run: '
                 || 'grant jobforge_owner to ' || pg_catalog.quote_ident(current_user);

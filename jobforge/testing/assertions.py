@@ -48,12 +48,12 @@ def describe_mismatch(
     wanted: ExpectedJobs, expected: str, found: int, jobs: Sequence[EnqueuedJob]
 ) -> str:
     """Return the message of a failed assertion, with the jobs that were enqueued."""
-    lines = [f"expected {expected} of {wanted}, found {found}"]
+    lines = [f"Expected {expected} of {wanted}, found {found}"]
     if not jobs:
-        return f"{lines[0]}\nnothing was enqueued"
+        return f"{lines[0]}\nNo jobs were enqueued"
     # Jobs of the expected definition first: the intended job is most likely one of them.
     ordered = sorted(jobs, key=lambda job: job.definition != wanted.definition.split("@")[0])
-    lines.append(f"enqueued were {len(jobs)}:" if len(jobs) > 1 else "enqueued was:")
+    lines.append(f"{len(jobs)} jobs were enqueued:" if len(jobs) > 1 else "1 job was enqueued:")
     lines += [f"  {_format_job(job)}" for job in ordered[:_LISTED]]
     if len(jobs) > _LISTED:
         lines.append(f"  and {len(jobs) - _LISTED} more")

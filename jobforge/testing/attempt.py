@@ -176,14 +176,14 @@ class AttemptRunner:
     ) -> Any:  # noqa: ANN401 - the handler's return type
         """Call the handler for a job that is not in the database."""
         if isinstance(definition, Command):
-            raise Invalid("a command has no handler to call: enqueue it, and drain")
+            raise Invalid("A command has no handler to call; enqueue and drain it")
         payload = definition.parameters.build_payload(args, kwargs)
         job = definition.fake_claimed_job(payload, tenant_id)
         channel = AttemptChannel(job, self._conn, self._state)
         try:
             result = self._call(definition, Context(job, channel), channel)
         except AttemptSuspended as waiting:
-            raise Invalid("a handler that waits has to be enqueued and drained") from waiting
+            raise Invalid("A handler that waits must be enqueued and drained") from waiting
         definition.dump(result)
         return result
 
@@ -215,7 +215,7 @@ class AttemptRunner:
         try:
             self._await_result(hook(ctx))
         except Exception:  # noqa: BLE001 - a failed start hook does not fail the job
-            _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
+            _log.exception("Hook %s failed", getattr(hook, "__qualname__", hook))
 
     def _await_result(self, returned: Any) -> Any:  # noqa: ANN401 - the handler's return type
         return self._loop.run(_wait_for(returned)) if isawaitable(returned) else returned
@@ -223,7 +223,7 @@ class AttemptRunner:
 
 def _reject_without_job(kind: str) -> None:
     if kind != "save_step":  # without a job there is no later attempt that needs the step
-        raise Invalid(f"{kind} needs a job: enqueue it, and drain")
+        raise Invalid(f"{kind} requires a job; enqueue and drain it")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def run_program(command: Command, ctx: Context) -> Verdict:
     argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
     program = shutil.which(argv[0])
     if program is None:
-        return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
+        return command.verdict_from_start_error(FileNotFoundError(f"Program '{argv[0]}' not found"))
     with tempfile.TemporaryDirectory(prefix="jobforge-") as folder:
         try:
             completed = subprocess.run(

@@ -227,6 +227,6 @@ def _check_attempt_limit(drained: Drained) -> None:
         return
     last = ", ".join(sorted({ran.job.definition for ran in drained.jobs[-100:]}))
     raise AssertionError(
-        f"{MAX_ATTEMPTS} attempts have run and jobs are left; of late these ran: {last}. "
-        "A job that snoozes or enqueues itself without end? drain(limit=…) stops earlier"
+        f"{MAX_ATTEMPTS} attempts have run, and jobs are left; the last ones were of {last}. "
+        "Check for jobs that snooze or enqueue themselves endlessly, or use drain(limit=…)"
     )

@@ -170,7 +170,7 @@ class Kit:
         times: int = 1,
     ) -> None:
         """Make the definition's next attempts raise the error instead of running the handler."""
-        planned = error or RuntimeError("the test wanted this attempt to fail")
+        planned = error or RuntimeError("The test made this attempt fail")
         self._state.failures.plan(_definition_key(definition), planned, times)
 
     def travel(self, by: timedelta | float = 0, /, **parts: float) -> None:
@@ -178,7 +178,7 @@ class Kit:
         given = by if isinstance(by, timedelta) else timedelta(seconds=by)
         ahead = given + timedelta(**parts)
         if ahead < timedelta():
-            raise ValueError("time moves on, never back")
+            raise ValueError("Time cannot move backwards")
         self._declare_schedules()
         self._database.travel(ahead)
 
@@ -226,8 +226,8 @@ class Kit:
     def _definitions(self) -> dict[str, Definition[..., Any]]:
         if not self._apps:
             raise ConfigError(
-                "the test uses no app",
-                hint='name it in the settings of pytest, jobforge_app = "app.py:jf", '
+                "The test uses no app",
+                hint='Set jobforge_app = "app.py:jf" in the pytest settings, '
                 "or call jf_test.use(jf)",
             )
         found = [each for app in self._apps for each in app.definitions.values()]

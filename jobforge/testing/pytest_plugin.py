@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("jobforge_app", "The app under test: app.py:jf or package.module:jf", default="")
-    parser.addini("jobforge_tenants", "Slugs of tenants that every test has", default="")
+    parser.addini("jobforge_app", "App under test: app.py:jf or package.module:jf", default="")
+    parser.addini("jobforge_tenants", "Slugs of the tenants that exist in every test", default="")
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ _WITHOUT_NUL = "Remove the character, or send the bytes as base64"
 
 def _refusal(field: str, fault: _Fault) -> Invalid:
     return Invalid(
-        f"{field} has {fault.what} at {fault.path}, which cannot be stored",
+        f"{field} contains {fault.what} at {fault.path}, which cannot be stored",
         field=field,
         detail={"path": fault.path},
         hint=fault.hint,
@@ -110,7 +110,7 @@ def _faults(value: Json, path: str, depth: int = 0) -> Iterator[_Fault]:
             yield from _faults(inner, f"{path}[{index}]", depth + 1)
     elif isinstance(value, str):
         if "\0" in value:
-            yield _Fault("the character NUL", path, _WITHOUT_NUL)
+            yield _Fault("the NUL character", path, _WITHOUT_NUL)
     elif isinstance(value, int | float | Decimal) and not _is_plain(value):
         yield _Fault(_describe_number(value), path, _AS_STRING)
 

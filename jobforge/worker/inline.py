@@ -178,10 +178,12 @@ class InlineRun:
         return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        raise Conflict(f"{len(jobs)} jobs cannot be enqueued from here: await aenqueue")
+        raise Conflict(f"Inline handlers cannot call enqueue with {len(jobs)} jobs; await aenqueue")
 
     def request(self, kind: str, data: Json) -> Json:  # noqa: ARG002 - signature of the channel protocol
-        raise Conflict(f"the worker's loop cannot wait here ({kind}): await the async form")
+        raise Conflict(
+            f"Inline handlers cannot block the worker's loop ({kind}); await the async form"
+        )
 
     async def request_async(self, kind: str, data: Json) -> Json:
         return await self._services.request(self.job, kind, data)

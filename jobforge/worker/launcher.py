@@ -45,7 +45,7 @@ def map_served_definitions(
             key, _, version = name.rpartition("@")
             served[key, int(version)] = definition, runner
     if not served:
-        raise ConfigError("the app has no definitions that this worker can run")
+        raise ConfigError("The app has no definitions that this worker can run")
     return served
 
 

@@ -26,7 +26,7 @@ from jobforge.types.jobs import ClaimedJob
 from jobforge.types.jsonb import decode, encode
 from jobforge.worker.runner_protocol import OnEnd, Report, Run, Runner, StopReason
 
-_NO_STORE = "a document lies in an artifact store, and this worker has none: set artifacts"
+_NO_STORE = "The payload is in an artifact store, but the worker has none; set artifacts"
 _MARK = '"$artifact"'
 
 

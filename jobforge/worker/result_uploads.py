@@ -134,13 +134,13 @@ def _upload_failure(report: Report, error: Exception | None) -> Report:
     if error is None:
         failure = {
             "type": "ResultTooLarge",
-            "message": "the result is too large for a row, and this worker has no artifact store:"
+            "message": "The result is too large for a row, and the worker has no artifact store;"
             " set artifacts (JOBFORGE_ARTIFACTS)",
         }
     else:
         name = type(error).__name__
         message = error.message if isinstance(error, JobForgeError) else str(error)
-        failure = {"type": name, "message": f"the result could not be put: {message}"}
+        failure = {"type": name, "message": f"The result could not be stored: {message}"}
     final = None if isinstance(error, ArtifactUnavailable) else True
     return report._replace(
         verdict=Verdict(Outcome.FAILED, error=failure, final=final), large_result=None

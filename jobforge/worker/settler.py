@@ -127,12 +127,12 @@ class Settler:
         busy = [ended for _, ended in self._busy]
         for job, _, _ in islice(chain(busy, self._sending, self._waiting), _MAX_LOGGED):
             is_busy = (job.job_id, job.lease) in self._retry_counts
-            why = "another transaction holds the job, or a row that its end needs"
+            why = "another transaction locks the job, or a row that is needed to finish it"
             logs.emit(
                 "job.unsettled",
                 level="warning",
                 **logs.job_fields(job),
-                reason=why if is_busy else "the database has not answered",
+                reason=why if is_busy else "the database has not responded",
             )
 
     def _tokens_to_extend(self, waiting_for_s: float) -> Iterator[Token]:

@@ -86,10 +86,10 @@ def check_saved(step: Step, status: SaveStatus) -> None:
     if status is SaveStatus.LOST:
         raise LeaseLost
     why = {
-        SaveStatus.TOO_LARGE: "its result is larger than 1 MiB, or nested more than 64 levels deep",
-        SaveStatus.TOO_MANY: "a job keeps at most 1,000 steps, and 16 MiB of their results",
+        SaveStatus.TOO_LARGE: "the result is larger than 1 MiB, or nested more than 64 levels deep",
+        SaveStatus.TOO_MANY: "a job can have at most 1,000 steps and 16 MiB of results",
     }
-    raise InvalidResult(f"step {step.name} cannot be stored: {why[status]}", field="result")
+    raise InvalidResult(f"Step '{step.name}' cannot be stored: {why[status]}", field="result")
 
 
 def build_children_call(

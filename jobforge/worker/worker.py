@@ -404,13 +404,13 @@ def _store_loops(database: Engine, store: Artifacts | None) -> list[BackgroundLo
 def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> None:
     """Raise ConfigError for settings with which the engine would reject every claim."""
     if not queues or min(queues.values()) < 1:
-        raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
+        raise ConfigError("A worker requires a queue, and each queue a slot", field="queues")
     if len(queues) > _MAX_QUEUES:
-        raise ConfigError(f"a worker serves at most {_MAX_QUEUES} queues", field="queues")
+        raise ConfigError(f"A worker can serve at most {_MAX_QUEUES} queues", field="queues")
     if not 1 <= lease_s <= _MAX_LEASE_S:
-        raise ConfigError(f"a lease lasts 1 to {_MAX_LEASE_S} seconds", field="lease_s")
+        raise ConfigError(f"lease_s must be between 1 and {_MAX_LEASE_S}", field="lease_s")
     if heartbeat_s * 2 > lease_s:
-        raise ConfigError("a lease must last two heartbeats", field="heartbeat_s")
+        raise ConfigError("lease_s must be at least twice heartbeat_s", field="heartbeat_s")
 
 
 async def _join_or_cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

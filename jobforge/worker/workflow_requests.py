@@ -50,7 +50,7 @@ def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) 
         case "close_batch":
             call = _decode_as_json(calls.close_batch(UUID(data["id"])), str)
         case _:
-            raise Invalid(f"a worker does not know what {kind} is", field="kind")
+            raise Invalid(f"Unknown request kind '{kind}'", field="kind")
     return call.under_lease(worker_id, job.token)
 
 

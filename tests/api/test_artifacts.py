@@ -167,7 +167,7 @@ def test_the_command_line_stores_and_saves_with_a_database_and_with_a_server(
             assert json.loads(saved.read_text()) == {"to": "x" * 400_000}
             saved.unlink()
             missing = other.run("jobs", "artifact", job_id, "--of", "result", "-o", "saved.json")
-            assert (missing.returncode, "no such artifact" in missing.stderr) == (3, True)
+            assert (missing.returncode, "Artifact not found" in missing.stderr) == (3, True)
             assert sorted(path.name for path in tmp_path.iterdir()) == ["payload.json"]
 
 
@@ -213,7 +213,7 @@ def test_erasing_a_job_deletes_its_artifacts(api: ApiServer, artifacts: Artifact
         with pytest.raises(errors.Conflict):
             client.retry_job(job_id)
         waiting = client.enqueue_job(JobRequest("plain", {})).job_id
-        with pytest.raises(errors.Conflict, match="cancel it first"):
+        with pytest.raises(errors.Conflict, match="cancel the job first"):
             client.erase_job(waiting)
 
 

@@ -77,7 +77,7 @@ def test_a_deduplicated_event_is_counted_and_names_the_job_that_covers_it(
     [
         ({"to": "ada", "total": 120, "password": "x"}, "enqueued", None),
         ({"to": "ada", "total": 99}, "filtered", None),
-        ({"total": 120}, "failed", "payload.to: there is no event.to, and no default"),
+        ({"total": 120}, "failed", "payload.to: event.to not found, and the tag has no default"),
         ({"to": 7, "total": 120}, "failed", "payload.to: "),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_trigger_test_reports_that_the_name_does_not_match(
     tried = admin.post(f"/triggers/{listener}/test", json={"event_id": event}).json()
     assert tried == {
         "outcome": "filtered",
-        "reason": "user.new does not fit order.*",
+        "reason": "event user.new does not match order.*",
         "job": None,
     }
     unknown = admin.post(f"/triggers/{listener}/test", json={"event_id": str(uuid4())})

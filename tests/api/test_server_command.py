@@ -110,7 +110,7 @@ def test_a_stopping_server_ends_streams_with_a_reason(shell: Terminal) -> None:
         (
             "server_login",
             "delete from jobforge.migrations where name like 'migrations/0001%'",
-            "migrations are due: migrations/0001",
+            "Migrations are due: migrations/0001",
         ),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_port_in_use_is_reported(shell: Terminal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = shell.run("server", "--port", str(taken.getsockname()[1]))
     assert result.returncode == 2
-    assert "cannot listen" in result.stderr
+    assert "Cannot listen" in result.stderr
 
 
 def test_an_unreachable_database_is_reported(tmp_path: Path) -> None:

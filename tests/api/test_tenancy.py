@@ -182,7 +182,7 @@ def test_a_key_may_name_its_own_tenant_and_learns_nothing_about_others(
     refused = [ask(other) for other in (str(api.b.tenant_id), "tenant-b", "nobody", "x" * 201)]
     attempts(len(refused))
     reported = {(each.status_code, each.json()["detail"]) for each in refused}
-    assert reported == {(403, "this key is of another tenant")}
+    assert reported == {(403, "The key belongs to another tenant")}
 
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")

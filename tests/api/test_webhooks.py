@@ -128,7 +128,7 @@ def test_an_endpoint_is_tested_edited_redelivered_and_deleted(api: ApiServer) ->
 
     assert admin.patch(path, json={"enabled": False, "definitions": None}).status_code == 204
     viewer = api.client("viewer")
-    assert viewer.get(path).json()["disabled_reason"] == "disabled by hand"
+    assert viewer.get(path).json()["disabled_reason"] == "disabled manually"
     assert viewer.delete(path).status_code == 403
     assert admin.delete(path).status_code == 204
     assert viewer.get(path).status_code == 404

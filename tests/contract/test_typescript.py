@@ -211,7 +211,7 @@ def test_a_job_joins_a_transaction_of_prisma(database: Database, project: Path) 
 
 
 def test_a_bundle_for_browsers_refuses_to_load(project: Path) -> None:
-    with pytest.raises(AssertionError, match="is for servers"):
+    with pytest.raises(AssertionError, match="runs on servers only"):
         run_node("--conditions=browser", "-e", 'import("@jobforge/sdk")', folder=project)
 
 

@@ -61,7 +61,7 @@ class RecordingHost:
 
     def secret(self, name: str) -> str:
         if name not in self.secrets:
-            raise NotFound(f"there is no secret {name}", field="name")
+            raise NotFound(f"Secret '{name}' not found", field="name")
         return self.secrets[name]
 
     def notes_of(self, job_id: UUID) -> list[tuple[str, dict[str, Json]]]:

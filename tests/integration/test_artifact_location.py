@@ -186,7 +186,7 @@ def test_doctor_and_workers_report_processes_that_do_not_share_a_store(
 ) -> None:
     with terminal("one").start("worker", "app.py") as first:
         first.wait_for(STARTED)
-        wait_until(lambda: _stores(shell)["message"] == "all processes share one artifact store")
+        wait_until(lambda: _stores(shell)["message"] == "All processes share one artifact store")
         assert "artifacts.stores_differ" not in first.output
         with terminal("two").start("worker", "app.py") as second:
             second.wait_for('"artifacts.stores_differ"')

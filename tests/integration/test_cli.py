@@ -120,11 +120,11 @@ def test_an_error_about_missing_rights_names_roles_and_not_api_keys(database: Da
     assert "Use the tenant's ID" in by_slug.stderr
     refused = _run("keys", "list", url=url)
     assert refused.returncode == 4
-    assert "jobforge_admin for operators" in refused.stderr
+    assert "jobforge_admin (operators)" in refused.stderr
 
 
 def test_an_invalid_value_is_reported_for_the_flag_that_was_used() -> None:
-    assert "it is set by --port" in _run("server", "--port", "many", url=NOWHERE).stderr
+    assert "Check --port" in _run("server", "--port", "many", url=NOWHERE).stderr
 
 
 def test_url_prints_the_database_for_other_programs(tmp_path: Path) -> None:

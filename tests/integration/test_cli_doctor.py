@@ -51,7 +51,7 @@ def test_opened_policies_disabled_features_and_unserved_queues_are_found(
     conn.execute("alter table jobforge.jobs set (autovacuum_enabled = false)")
     conn.execute("update jobforge.migrations set checksum = 'x' where name like '%claim_jobs%'")
     found = findings(shell)
-    assert "mail@3 wait in queue post" in found["definitions"]
+    assert "mail@3 have been waiting in queue post" in found["definitions"]
     assert {"access", "vacuum", "schema"} <= set(found)
 
 
@@ -75,7 +75,7 @@ def test_missing_partitions_and_rows_in_the_default_partition_are_found(
     engine.enqueue_one(conn)
     worker = engine.new_worker()
     engine.complete(conn, worker, engine.claim(conn, worker))
-    assert "rows of attempts are in its default partition" in findings(shell)["partitions"]
+    assert "attempts has rows in its default partition" in findings(shell)["partitions"]
     engine.call(conn, "ensure_partitions")
     conn.execute("select pg_stat_force_next_flush()")
     assert "partitions" not in findings(shell)
@@ -95,7 +95,7 @@ def test_a_database_without_the_schema_gets_an_install_hint(
 ) -> None:
     conn.execute("alter schema jobforge rename to elsewhere")
     try:
-        assert findings(shell) == {"schema": "the schema is not installed"}
+        assert findings(shell) == {"schema": "The schema is not installed"}
     finally:
         conn.execute("alter schema elsewhere rename to jobforge")
 
@@ -104,7 +104,7 @@ def test_a_schema_of_an_earlier_release_gets_a_migrate_hint(
     shell: Terminal, conn: Connection
 ) -> None:
     conn.execute("drop function jobforge.find_problems(), jobforge.list_migrations()")
-    assert "not as this release has it" in findings(shell)["schema"]
+    assert "from this release" in findings(shell)["schema"]
 
 
 def test_schedules_and_events_without_a_scheduler_are_found(
@@ -118,8 +118,8 @@ def test_schedules_and_events_without_a_scheduler_are_found(
     conn.execute("update jobforge.triggers set due_at = now() - interval '1 hour'")
     conn.execute("update jobforge.outbox set event_at = now() - interval '1 hour'")
     found = findings(shell)
-    assert "the schedule nightly" in found["schedules"]
-    assert "events wait, 1 of them" in found["events"]
+    assert "Schedule 'nightly'" in found["schedules"]
+    assert "Events waiting for dispatch: 1," in found["events"]
 
 
 def test_a_row_that_is_too_long_as_text_is_reported_until_its_statement_has_run(

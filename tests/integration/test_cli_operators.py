@@ -68,6 +68,6 @@ def test_an_erasure_without_a_store_says_how_to_delete_the_artifacts(
 ) -> None:
     conn.execute("select jobforge.record_artifact_store(gen_random_uuid(), 'worker', 'elsewhere')")
     with shell.start("tenants", "delete", "acme", "--yes") as waiting:
-        waiting.wait_for("waits for a server, a Python worker or jobforge tenants delete")
+        waiting.wait_for("waiting for a server, a Python worker or jobforge tenants delete")
         waiting.signal(signal.SIGINT)
         assert waiting.wait_for_exit() == 130

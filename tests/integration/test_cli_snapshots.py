@@ -142,7 +142,7 @@ def _create_triggers(conn: Connection) -> dict[str, UUID]:
         "load": flow.jobs["load"],
         "event": db.run(conn, calls.emit_event("order.paid", {"order": 7}, tenant_id=ACME)),
     }
-    reaction = Reaction(made["trigger"], DeliveryOutcome.FAILED, "no such definition")
+    reaction = Reaction(made["trigger"], DeliveryOutcome.FAILED, "Definition not found")
     db.run(conn, calls.record_deliveries([Dispatched(made["event"], [reaction])]))
     return {**made, **_equal_events(conn)}
 

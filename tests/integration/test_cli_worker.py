@@ -208,7 +208,7 @@ def test_an_unreachable_database_at_the_start_is_exit_code_7(
         (["--log-level", "loud"], "log_level"),
         (["broken.py"], "SyntaxError"),
         (["broken.py", "--processes", "2"], "SyntaxError"),
-        (["empty.py"], "no app found"),
+        (["empty.py"], "No app found"),
     ],
 )
 def test_an_invalid_configuration_is_exit_code_2(

@@ -39,7 +39,7 @@ def test_a_failed_command_reports_its_exit_code_and_output(rig: IsolationRig) ->
     assert report.exit_code == 7
     assert error(report) == {
         "type": "CommandFailed",
-        "message": "sh ended with exit code 7",
+        "message": "sh exited with code 7",
         "exit_code": 7,
     }
     assert (report.stdout_tail, report.stderr_tail) == ("out\n", "err\n")

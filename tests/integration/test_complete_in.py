@@ -129,7 +129,7 @@ def test_a_handler_without_its_lease_cannot_commit(
 
 
 def test_a_job_that_does_not_run_cannot_be_completed(kit: Kit) -> None:
-    with pytest.raises(Invalid, match="no worker holds"):
+    with pytest.raises(Invalid, match="no worker runs it"):
         kit.run(pay, url=kit.url)
     assert _payments(kit) == []
 

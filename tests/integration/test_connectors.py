@@ -213,7 +213,7 @@ async def test_a_configuration_that_is_too_long_as_text_fails_the_job(
         plant_long_values(conn, Column("connector_configs", column))
         job = await harness.request(State.DEAD, config="shop", url="/pay")
         assert server.requests == []
-    assert "configuration shop is too long" in failure(job)["message"]
+    assert "configuration 'shop' is too long" in failure(job)["message"]
 
 
 async def test_secrets_are_sent_only_to_their_origin_and_never_stored_in_clear(
@@ -246,7 +246,7 @@ async def test_secrets_are_sent_only_to_their_origin_and_never_stored_in_clear(
         harness.configure("foreign", server.url, {"x": {"from": "file:foreign"}})
         stolen = {"config": "foreign", "url": "/", "headers": {"X": "{{secret.x}}"}}
         lost = await harness.request(State.SCHEDULED, **stolen)
-        assert "there is no secret" in failure(lost)["message"]
+        assert failure(lost)["message"].endswith("not found")
         assert len(server.requests) == 1
     assert in_clear(conn, TOKEN) == []
 

@@ -105,7 +105,7 @@ def test_a_schedule_for_all_tenants_includes_later_tenants(conn: Connection) -> 
 
 
 def test_a_schedule_needs_an_existing_tenant(conn: Connection) -> None:
-    with pytest.raises(ConfigError, match="whose schedule"):
+    with pytest.raises(ConfigError, match="requires a tenant"):
         an_app(of=None, cron="@daily").build_schedule_declaration()
     with pytest.raises(NotFound):
         register(conn, an_app(cron="@daily", tenant="nobody"))

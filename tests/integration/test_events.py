@@ -160,13 +160,13 @@ async def test_a_failing_trigger_does_not_affect_the_others(
     reasons = {
         tenant_data.trigger(
             payload={"x": "{{event.missing}}"}
-        ): "payload.x: there is no event.missing",
-        tenant_data.trigger(payload={"x": "{{"}): "payload.x: a path was expected at character 3",
+        ): "payload.x: event.missing not found",
+        tenant_data.trigger(payload={"x": "{{"}): "payload.x: expected a path at character 3",
         tenant_data.trigger(
             filter=[{"path": "event.id", "op": "like"}]
         ): "filter.0.op must be one of",
         tenant_data.trigger(definition="strict", payload={"from": "us"}): "payload: ",
-        tenant_data.trigger(definition="gone"): "definition gone is not active",
+        tenant_data.trigger(definition="gone"): "Definition 'gone' is not active",
     }
     good = tenant_data.trigger(payload={"order": "{{event.id}}"})
     event = tenant_data.emit(data={"id": 7})

@@ -48,7 +48,7 @@ VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": PO
 def installed(request: pytest.FixtureRequest) -> Iterator[InstalledCluster]:
     binaries = VERSIONS[request.param]
     if binaries is not None and not binaries.exists():
-        pytest.skip(f"there is no Postgres in {binaries}")
+        pytest.skip(f"Postgres not found in {binaries}")
     folder = make_folder("jobforge-roles-")
     embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
     embedded.start()
@@ -130,7 +130,7 @@ def test_the_isolation_script_fails_where_isolation_is_broken(installed: Install
         conn.execute("set role jobforge_owner")
         conn.execute("alter policy client_reads on jobforge.jobs using (true)")
         try:
-            with pytest.raises(AssertionError, match="tenant b sees 2 jobs"):
+            with pytest.raises(AssertionError, match="Tenant b sees 2 jobs"):
                 installed.run_file(SQL / "rls_test.sql", "migrator")
         finally:
             conn.execute(

@@ -291,7 +291,7 @@ def test_a_secret_is_passed_to_the_job_and_hidden_in_its_output(rig: IsolationRi
 def test_an_unknown_secret_is_an_error_of_the_job(rig: IsolationRig) -> None:
     report = rig.run("tell_secret", name="other")
     assert error(report)["type"] == "NotFound"
-    assert error(report)["message"] == "there is no secret other"
+    assert error(report)["message"] == "Secret 'other' not found"
 
 
 def test_the_worker_stores_steps_and_receives_waits(rig: IsolationRig) -> None:
@@ -419,7 +419,7 @@ def test_a_job_notices_a_killed_child_at_once(rig: IsolationRig) -> None:
 
     report = rig.run_in_loop(killed())
     assert outcome(report) is Outcome.CRASHED
-    assert error(report)["message"] == "killed by SIGKILL"
+    assert error(report)["message"] == "Killed by SIGKILL"
 
 
 def test_stopping_a_job_ends_its_whole_process_tree(rig: IsolationRig) -> None:
@@ -466,7 +466,7 @@ def test_an_app_that_cannot_be_imported_is_refused_with_the_reason(tmp_path: Pat
 def test_an_app_that_ends_the_process_is_refused(tmp_path: Path) -> None:
     app = tmp_path / "ending.py"
     app.write_text("import os\nos._exit(0)\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="died while it imported the app"):
+    with pytest.raises(ConfigError, match="exited while it imported the app"):
         asyncio.run(_open(str(app)))
 
 
@@ -525,7 +525,7 @@ def test_jobs_of_a_dead_zygote_have_crashed_and_later_jobs_run(rig: IsolationRig
 
     started, report = rig.run_in_loop(killed())
     assert outcome(report) is Outcome.CRASHED
-    assert error(report)["message"] == "the process that jobs are forked from has died"
+    assert error(report)["message"] == "The process that forks jobs has exited"
     wait_until(lambda: not live_processes_of(started.mark))
     assert rig.result("add", a=1, b=1) == 2
 

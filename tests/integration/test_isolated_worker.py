@@ -140,4 +140,4 @@ async def test_a_refused_enqueue_names_the_option_as_the_job_wrote_it(
     async with _working(harness, login="server_login"):
         _, attempt = await _last(harness, "enqueue_for_long", timeout=10**9)
     assert attempt.error is not None
-    assert attempt.error["message"].startswith("timeout must lie between")
+    assert attempt.error["message"].startswith("timeout must be between")

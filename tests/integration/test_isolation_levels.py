@@ -72,7 +72,7 @@ def test_the_page_lists_every_attack() -> None:
 
 def test_a_level_that_the_host_lacks_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        ConfigError, match="strict is not possible on this host: no cgroup"
+        ConfigError, match="strict is not available on this host: no cgroup"
     ) as raised:
         choose_level("strict", lambda _: "no cgroup")
     assert raised.value.field == "isolation_level"
@@ -100,12 +100,12 @@ def test_a_worker_does_not_start_at_an_impossible_level(tmp_path: Path) -> None:
             str(app), RecordingHost(), environment=environment, isolation_level="user"
         ).open()
 
-    with pytest.raises(ConfigError, match="isolation_level user is not possible on this host"):
+    with pytest.raises(ConfigError, match="isolation_level user is not available on this host"):
         asyncio.run(start())
 
 
 def test_the_user_id_that_means_no_change_is_refused() -> None:
-    with pytest.raises(ValueError, match="not a range of user IDs"):
+    with pytest.raises(ValueError, match="not a valid range of user IDs"):
         UserPool(2**32 - 2, 2**32 - 1)
 
 
@@ -134,7 +134,7 @@ def test_two_workers_never_share_a_user_id() -> None:
 def test_more_jobs_than_user_ids_are_refused() -> None:
     users = UserPool(301_000, 301_001)
     users.acquire()
-    with pytest.raises(OSError, match="all user IDs of job_user_range are in use"):
+    with pytest.raises(OSError, match="All user IDs of job_user_range are in use"):
         users.acquire()
     os.close(users.lock_fd)
 
@@ -152,7 +152,7 @@ def test_cgroups_of_version_2_are_found_next_to_the_workers_own(tmp_path: Path) 
 def test_cgroups_need_controllers_that_are_delegated(tmp_path: Path) -> None:
     mounts = f"30 20 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
     (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
-    with pytest.raises(OSError, match="no writable cgroup with the controller memory"):
+    with pytest.raises(OSError, match="no writable cgroup has the controller memory"):
         find_cgroups("0::/\n", mounts)
 
 

@@ -159,7 +159,7 @@ def test_an_edited_migration_is_refused(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     _write(root, "migrations/0001_things.sql", "create table jobforge.other (id int);")
     _write(root, "functions/by_count/second.sql", "select 'changed too';")
-    with pytest.raises(MigrationError, match=r"changed after it was applied.*0001_things"):
+    with pytest.raises(MigrationError, match=r"changed after they were applied.*0001_things"):
         migrate(empty, root=root)
     assert _value(empty, "select jobforge.first()") == 0
 
@@ -222,7 +222,7 @@ def test_a_table_in_use_is_waited_for_up_to_the_lock_timeout(
 def test_a_connection_inside_a_transaction_is_refused(blank: Database, root: Path) -> None:
     with psycopg.connect(blank.url) as conn:
         conn.execute("select 1")
-        with pytest.raises(MigrationError, match="inside a transaction"):
+        with pytest.raises(MigrationError, match="must not be in a transaction"):
             migrate(conn, root=root)
 
 
@@ -252,7 +252,7 @@ def test_status_lists_each_file_separately(empty: Connection, root: Path) -> Non
 
 
 def test_check_fails_until_the_schema_is_up_to_date(empty: Connection, root: Path) -> None:
-    with pytest.raises(MigrationError, match="migrations are due"):
+    with pytest.raises(MigrationError, match="Migrations are due"):
         check(empty, root)
     migrate(empty, root=root)
     check(empty, root)

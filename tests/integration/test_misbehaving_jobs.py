@@ -68,10 +68,10 @@ class ConcurrentRun:
 @pytest.mark.parametrize(
     ("definition", "exit_code", "message"),
     [
-        ("segfault", -signal.SIGSEGV, "killed by SIGSEGV"),
-        ("kill_itself", -signal.SIGKILL, "killed by SIGKILL"),
-        ("exit_at_once", 3, "ended with exit code 3 and no outcome"),
-        ("close_everything", 70, "ended with exit code 70 and no outcome"),
+        ("segfault", -signal.SIGSEGV, "Killed by SIGSEGV"),
+        ("kill_itself", -signal.SIGKILL, "Killed by SIGKILL"),
+        ("exit_at_once", 3, "Exited with code 3 and without an outcome"),
+        ("close_everything", 70, "Exited with code 70 and without an outcome"),
     ],
 )
 def test_a_process_that_exits_without_a_message_has_crashed(
@@ -143,7 +143,7 @@ def test_a_handler_with_closed_output_can_return(concurrent: ConcurrentRun) -> N
 def test_a_handler_that_writes_to_the_worker_socket_has_crashed(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
-    assert error(report)["message"] == "wrote to the socket that is for its worker"
+    assert error(report)["message"] == "Wrote to the socket that is reserved for its worker"
 
 
 @pytest.mark.attack("forged frames")
@@ -162,7 +162,7 @@ def test_a_handler_that_forges_a_verdict_has_crashed(
 ) -> None:
     report = concurrent.run("forge", kind=kind, body=body)
     assert outcome(report) is Outcome.CRASHED
-    assert error(report)["message"] == "wrote to the socket that is for its worker"
+    assert error(report)["message"] == "Wrote to the socket that is reserved for its worker"
 
 
 def test_the_end_of_a_process_is_reported_whatever_its_last_message_was(
@@ -179,9 +179,7 @@ def test_a_handler_that_sends_requests_and_never_reads_has_crashed(
     monkeypatch.setattr(rig.host, "request", _answering("x" * 10_000))
     report = concurrent.run("ask_and_never_listen")
     assert outcome(report) is Outcome.CRASHED
-    assert error(report)["message"] == (
-        "asked its worker again and again without reading the answers"
-    )
+    assert error(report)["message"] == ("Sent requests to its worker without reading the responses")
 
 
 def test_a_job_gets_an_error_for_a_response_that_is_too_large(
@@ -190,7 +188,7 @@ def test_a_job_gets_an_error_for_a_response_that_is_too_large(
     monkeypatch.setattr(rig.host, "request", _answering("x" * MAX_FRAME_BYTES))
     report = concurrent.run("count_parents")
     assert outcome(report) is Outcome.FAILED
-    assert "more than can be passed" in error(report)["message"]
+    assert "exceed the limit for messages" in error(report)["message"]
 
 
 def _answering(answer: str) -> Callable[..., Awaitable[str]]:
@@ -251,7 +249,7 @@ def test_many_child_processes_end_with_their_job(concurrent: ConcurrentRun) -> N
 @pytest.mark.parametrize(
     ("definition", "payload", "kind", "words"),
     [
-        ("return_much", {"size": 64}, "ResultTooLarge", "a result has at most"),
+        ("return_much", {"size": 64}, "ResultTooLarge", "The result is larger than"),
         ("return_no_json", {}, "InvalidResult", "cannot be written as JSON"),
         ("return_nan", {}, "InvalidResult", "the number nan"),
     ],

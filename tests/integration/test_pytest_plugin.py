@@ -159,4 +159,4 @@ def test_an_app_that_cannot_be_found_is_reported_at_the_test(pytester: pytest.Py
     pytester.makepyfile("def test_it(jf_test): ...")
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*there is no file *missing.py*"])
+    result.stdout.fnmatch_lines(["*File *missing.py not found*"])

@@ -209,7 +209,7 @@ def test_an_older_release_does_not_replace_newer_functions(
     for attempt in (migrate, repair):
         with pytest.raises(MigrationError, match="newer than this release") as caught:
             attempt(conn, root=older)
-        assert "upgrade jobforge" in str(caught.value.hint)
+        assert "Upgrade JobForge" in str(caught.value.hint)
     rendered = tmp_path / "older.sql"
     rendered.write_text(render_sql(older), encoding="utf-8")
     with pytest.raises(AssertionError, match="newer than this release"):

@@ -272,7 +272,7 @@ async def test_a_refusal_is_an_error_of_jobforge(
 async def test_a_login_that_may_not_name_a_tenant_gets_the_statement_that_grants_it(
     way: LibraryTransaction, database: Database
 ) -> None:
-    with pytest.raises(errors.TenantRequired, match="grant jobforge_service"):
+    with pytest.raises(errors.TenantRequired, match="Grant jobforge_service"):
         await way.enqueue(database.url_as("client_login"), tenant=TENANT_A)
 
 
@@ -282,7 +282,7 @@ async def test_a_login_without_rights_gets_the_statement_that_grants_them(
     role = f"stranger_{uuid4().hex[:8]}"
     conn.execute(f"create role {role} login")
     try:
-        with pytest.raises(errors.Denied, match="grant jobforge_client"):
+        with pytest.raises(errors.Denied, match="Grant jobforge_client"):
             await way.enqueue(database.url_as(role), tenant=TENANT_A)
     finally:
         conn.execute(f"drop role {role}")

@@ -69,7 +69,7 @@ def test_a_job_that_sends_requests_without_reading_is_ended_early(
         report = await rig.start("ask_at_once", questions=5_000).report()
         assert outcome(report) is Outcome.CRASHED
         assert error(report)["message"] == (
-            "asked its worker again and again without reading the answers"
+            "Sent requests to its worker without reading the responses"
         )
         return asked
 
@@ -127,7 +127,7 @@ async def test_an_abandoned_lookup_counts_until_its_thread_is_free() -> None:
     for _ in range(3):
         async with _start_lookups(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:
             for task in dead:
-                with pytest.raises(DeadlineExceeded, match="not resolved within"):
+                with pytest.raises(DeadlineExceeded, match=r"Resolving .* took longer than"):
                     await task
     assert names.waiting["dead"] == 2
     names.answer.set()

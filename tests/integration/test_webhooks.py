@@ -136,7 +136,7 @@ async def test_a_retry_has_the_same_id_and_follows_the_schedule(
         harness, PlannedResponse(500, b"out of order"), PlannedResponse()
     ) as failed:
         assert (failed.state, failed.status) == (DeliveryState.PENDING, 500)
-        assert (failed.error, failed.response) == ("the receiver answered 500", "out of order")
+        assert (failed.error, failed.response) == ("The receiver returned 500", "out of order")
         assert failed.attempted_at is not None
         assert failed.next_attempt_at is not None
         wait_s = (failed.next_attempt_at - failed.attempted_at).total_seconds()
@@ -184,7 +184,7 @@ async def test_status_410_disables_the_endpoint_and_the_job_is_dead(
         assert (gone.state, gone.status) == (DeliveryState.FAILED, 410)
         assert gone.job_id is not None
         assert harness.state(gone.job_id) is State.DEAD
-        assert harness.webhook().disabled_reason == "the receiver answered 410 Gone"
+        assert harness.webhook().disabled_reason == "the receiver returned 410 Gone"
         await harness.wait_for_state(harness.greet())
     assert len(harness.deliveries) == 1
 
@@ -192,7 +192,7 @@ async def test_status_410_disables_the_endpoint_and_the_job_is_dead(
 async def test_a_redirect_is_a_failure_and_is_not_followed(harness: WebhookHarness) -> None:
     onward = PlannedResponse(302, headers={"location": harness.receiver.url})
     async with sent_greeting(harness, onward, PlannedResponse()) as refused:
-        assert (refused.status, refused.error) == (302, "the receiver answered 302")
+        assert (refused.status, refused.error) == (302, "The receiver returned 302")
     assert len(harness.receiver.received) == 1
 
 

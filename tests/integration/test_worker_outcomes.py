@@ -177,7 +177,7 @@ async def test_a_worker_that_stops_logs_a_locked_job_that_it_could_not_settle(
         await eventually(lambda: locker.has_locked)
     [line] = [line for line in caplog.text.splitlines() if "job.unsettled" in line]
     assert str(job) in line
-    assert "another transaction holds the job" in line
+    assert "another transaction locks the job" in line
     holder.rollback()
 
 

@@ -140,7 +140,7 @@ def test_a_node_of_another_workflow_is_refused(kit: Kit) -> None:
         stranger = work.node("a")
     with pytest.raises(Invalid, match="nodes of the same workflow"), jf.workflow("two"):
         work.using(after=stranger).node("b")
-    with pytest.raises(Conflict, match="within a workflow"):
+    with pytest.raises(Conflict, match="inside a workflow"):
         work.node("c")
     assert work.using(after=stranger).enqueue("d").job().state is State.BLOCKED
     with pytest.raises(NotFound):

@@ -178,7 +178,7 @@ def test_the_explanation_of_such_a_job_names_no_parents(conn: Connection) -> Non
     job = create_orphan(conn)
     rows = call(conn, "explain_job", job_id=job, tenant_id=TENANT_A)
     assert rows[0]["code"] == "freed_soon"
-    assert "waits for 0" not in " ".join(row["message"] for row in rows)
+    assert "Waiting for 0" not in " ".join(row["message"] for row in rows)
     sweep(conn)
     assert "freed_soon" not in {
         row["code"] for row in call(conn, "explain_job", job_id=job, tenant_id=TENANT_A)

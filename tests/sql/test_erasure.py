@@ -376,7 +376,7 @@ def test_rows_locked_by_others_are_skipped_and_deleted_last(
     operation = begin(conn)
     row = erasure_step(conn, operation)
     assert (row["state"], row["done"]) == ("waiting", 4)
-    assert row["reason"] == "waits for rows of jobs that other transactions have locked"
+    assert row["reason"] == "waiting for rows of jobs that other transactions have locked"
     holder.rollback()
     assert finish(conn, operation)["done"] == 5
 
@@ -419,7 +419,7 @@ def test_an_erasure_is_not_complete_before_the_artifacts_are_deleted(conn: Conne
     row = get_status(conn, operation)
     assert (row["finished_at"], row["progress"]["phase"]) == (None, "artifacts")
     # No process deletes them if all workers are TypeScript workers and no server runs.
-    assert (row["state"], "waits for a server" in row["reason"]) == ("waiting", True)
+    assert (row["state"], "waiting for a server" in row["reason"]) == ("waiting", True)
     [found] = call(conn, "next_erasure")
     assert found == {"tenant_id": TENANT_A, "operation_id": operation}
     assert call(conn, "next_erasure") == []  # another process is deleting them

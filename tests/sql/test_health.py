@@ -105,7 +105,7 @@ def test_work_that_needs_an_operator_is_reported_with_its_subject(
             (tenant_id, id, created_at, updated_at, disabled_at, enabled, url, disabled_reason,
              created_by, secret, events)
         values (%s, gen_random_uuid(), now(), now(), now(), false, 'https://gone.example',
-                'the receiver answered 410 Gone', 'me', '\\x00', '{end}')
+                'the receiver returned 410 Gone', 'me', '\\x00', '{end}')
         """,
         [TENANT_A],
     )
@@ -137,7 +137,7 @@ def test_missed_firings_are_listed_for_all_tenants(conn: Connection) -> None:
           from jobforge.triggers as t
          cross join (values (interval '1 hour', gen_random_uuid(), 'enqueued', null),
                             ('2 hours', null, 'skipped', 'the one before has not ended'),
-                            ('3 hours', null, 'failed', 'no such definition')
+                            ('3 hours', null, 'failed', 'Definition not found')
                     ) as o(age, job, outcome, reason)
         """
     )

@@ -150,8 +150,8 @@ def _expired_during_a_claim(conn: Connection, clock: Clock, _: UUID) -> None:
     claim(conn, new_worker())
 
 
-LOST = {"type": "LeaseLost", "message": "the worker stopped renewing its lease"}
-INVALID = {"type": "InvalidOutcome", "message": "there is no outcome finished"}
+LOST = {"type": "LeaseLost", "message": "The worker stopped renewing its lease"}
+INVALID = {"type": "InvalidOutcome", "message": "Unknown outcome finished"}
 
 ENDS: dict[str, tuple[End, Json]] = {
     "success": (

@@ -270,7 +270,7 @@ def test_the_refusal_names_the_function_and_the_level_and_says_how_to_fix_it(
             call(conn, "cancel_job", job_id=UUID(int=1), tenant_id=TENANT_A)
     said = caught.value.diag
     assert said.message_primary == (
-        "cancel_job needs a READ COMMITTED transaction, and this one is SERIALIZABLE"
+        "cancel_job requires a READ COMMITTED transaction; this one is SERIALIZABLE"
     )
     assert "BEGIN ISOLATION LEVEL READ COMMITTED" in (said.message_hint or "")
 

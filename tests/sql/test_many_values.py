@@ -93,7 +93,7 @@ def test_a_job_with_too_many_steps_fails_and_others_are_claimed(
     assert [job.job_id for job in db.run(conn, claims)] == [good]
     job = job_of(conn, TENANT_A, bad)
     assert (job["state"], job["error"]["type"]) == ("dead", "UnreadableSteps")
-    assert job["error"]["message"] == "the steps of the job have more than 32 MiB of JSON text"
+    assert job["error"]["message"] == "The job's steps have more than 32 MiB of JSON text"
 
 
 @pytest.mark.attack("payloads")

@@ -422,7 +422,7 @@ def test_a_canary_that_fails_once_is_awaited_and_one_that_dies_stops_the_redrive
     finish(conn)
     row = get_operation(conn, tenant, operation)
     assert (row["state"], row["done"]) == ("failed", 1)
-    assert row["reason"] == f"canary {jobs[-1]} died again"
+    assert row["reason"] == f"canary job {jobs[-1]} failed again"
     clock.travel(hours=1)
     assert finish(conn) == 0
     assert set(states(conn, tenant, jobs)) == {"dead"}

@@ -174,7 +174,7 @@ def test_a_job_may_be_released_and_snoozed_indefinitely(conn: Connection) -> Non
 
 # Outcomes that cannot be stored.
 
-WAITS = "a job waits for 0 seconds to 366 days"
+WAITS = "The wait must be between 0 seconds and 366 days"
 
 
 @pytest.mark.parametrize(
@@ -184,13 +184,13 @@ WAITS = "a job waits for 0 seconds to 366 days"
             {"result": {"text": "x" * 2**20}},
             "ResultTooLarge",
             (
-                "the result is larger than 1 MiB: "
+                "The result is larger than 1 MiB; "
                 "store the data elsewhere and return a reference to it"
             ),
         ),
-        ({"result": "deep"}, "ResultTooDeep", "a result has at most 64 levels"),
-        ({"outcome": "finished"}, "InvalidOutcome", "there is no outcome finished"),
-        ({"outcome": None}, "InvalidOutcome", "there is no outcome null"),
+        ({"result": "deep"}, "ResultTooDeep", "The result is nested more than 64 levels deep"),
+        ({"outcome": "finished"}, "InvalidOutcome", "Unknown outcome finished"),
+        ({"outcome": None}, "InvalidOutcome", "Unknown outcome null"),
         ({"outcome": "failed", "retry_in_s": -1}, "InvalidRetry", WAITS),
         ({"outcome": "failed", "retry_in_s": 1e9}, "InvalidRetry", WAITS),
         ({"outcome": "snoozed", "run_at": "infinity"}, "InvalidRetry", WAITS),

@@ -407,7 +407,7 @@ def test_a_wait_of_an_unknown_kind_is_a_final_failure(running: RunningJob, wait:
     [answer] = complete(running.conn, running.worker, [running.row], "snoozed", wait=wait)
     assert answer["state"] == "dead"
     error = job_of(running.conn, TENANT_A, running.id)["error"]
-    assert (error["type"], error["message"][:18]) == ("InvalidWait", "a wait has a kind ")
+    assert (error["type"], error["message"][:23]) == ("InvalidWait", "A wait must have a kind")
 
 
 def test_a_wait_for_a_finished_step_leaves_no_undispatchable_event(

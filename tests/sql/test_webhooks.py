@@ -322,7 +322,7 @@ def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
     changed = get_endpoint(conn, webhook_id)
     assert (changed["url"], changed["definitions"]) == ("https://example.com/new", None)
     assert (changed["description"], changed["events"]) == ("mine", ["end"])
-    assert (changed["enabled"], changed["disabled_reason"]) == (False, "disabled by hand")
+    assert (changed["enabled"], changed["disabled_reason"]) == (False, "disabled manually")
     call(conn, "delete_webhook", id=webhook_id, tenant_id=TENANT_A)
     with refused("JF004"):
         call(conn, "get_webhook", id=webhook_id, tenant_id=TENANT_A)
@@ -400,7 +400,7 @@ def test_status_410_disables_an_endpoint_at_once_and_enabling_resets_it(
     disabled = get_endpoint(delivering, webhook_id)
     assert (disabled["enabled"], disabled["disabled_reason"]) == (
         False,
-        "the receiver answered 410 Gone",
+        "the receiver returned 410 Gone",
     )
     assert (
         call(delivering, "list_audit", limit=1, tenant_id=TENANT_A)[0]["action"]

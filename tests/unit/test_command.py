@@ -193,7 +193,7 @@ def test_a_model_checks_the_payload_and_gives_defaults() -> None:
         {"properties": {"v": {"type": "strange"}}, "required": ["v"]},
         {"properties": {"v": {"$ref": "file:///etc/hostname"}}, "required": ["v"]},
     ],
-    ids=["no such parameter", "may be missing", "no schema", "elsewhere"],
+    ids=["unknown parameter", "may be missing", "no schema", "elsewhere"],
 )
 def test_unusable_parameters_are_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
@@ -231,7 +231,7 @@ def test_the_exit_code_decides_the_outcome() -> None:
     assert failed.outcome is Outcome.FAILED
     assert failed.error == {
         "type": "CommandFailed",
-        "message": "convert ended with exit code 3",
+        "message": "convert exited with code 3",
         "exit_code": 3,
     }
     assert command.verdict_from_exit(ProcessExit(signal=9)) is None

@@ -105,8 +105,8 @@ def test_a_profile_overrides_the_top_level_of_its_file(tmp_path: Path) -> None:
 def test_an_unknown_profile_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _of_user(tmp_path, JOBFORGE_PROFILE="prod")
-    assert caught.value.hint == "there are: production, staging"
-    with pytest.raises(ConfigError, match="is not in a file of this user"):
+    assert caught.value.hint == "Choose one of: production, staging"
+    with pytest.raises(ConfigError, match="not found in a configuration file of this user"):
         load(environ={"JOBFORGE_PROFILE": "prod"}, folder=tmp_path)
 
 
@@ -296,7 +296,7 @@ def test_the_hint_names_the_source_of_an_invalid_value(tmp_path: Path) -> None:
 def test_a_misspelled_name_is_refused_with_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _from_file(tmp_path, "databse_url = 'x'")
-    assert caught.value.hint == "did you mean database_url?"
+    assert caught.value.hint == "Did you mean database_url?"
 
 
 def test_an_unknown_name_is_refused_with_all_names(tmp_path: Path) -> None:

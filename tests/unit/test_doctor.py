@@ -101,7 +101,7 @@ def test_the_advice_about_vacuum_is_that_of_the_doctor() -> None:
     )
     assert [(each.check, each.fix) for each in advise_vacuum(facts)] == [
         ("snapshots", "select pg_terminate_backend(4711);"),
-        ("vacuum", "vacuum jobforge.jobs;  -- after the session that holds a snapshot has ended"),
+        ("vacuum", "vacuum jobforge.jobs;  -- after the session with the snapshot has finished"),
     ]
 
 
@@ -114,13 +114,13 @@ def stuck(kind: str, subject: str, detail: str) -> dict[str, Any]:
 
 
 CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
-    (seen(version=140009), "server", Grade.FAILED, "upgrade"),
+    (seen(version=140009), "server", Grade.FAILED, "Upgrade"),
     (seen(is_replica=True), "server", Grade.FAILED, "primary"),
     (seen(is_superuser=True), "login", Grade.WARNING, "jobforge_client"),
     (seen(has_schema=False), "schema", Grade.FAILED, "jobforge db migrate"),
     ({"schema_faults": ["claim_jobs"]}, "schema", Grade.FAILED, "jobforge db migrate"),
     ({"access_faults": ["jobs is open"]}, "access", Grade.FAILED, "db migrate --repair"),
-    ({"is_newer": True, "schema_faults": ["x"]}, "schema", Grade.WARNING, "upgrade jobforge"),
+    ({"is_newer": True, "schema_faults": ["x"]}, "schema", Grade.WARNING, "Upgrade JobForge"),
     ({"is_notify_received": False}, "wakeups", Grade.WARNING, "JOBFORGE_LISTEN_URL"),
     ({"skew_s": 90.0}, "clock", Grade.WARNING, "chrony"),
     ({"skew_s": -90.0}, "clock", Grade.WARNING, "chrony"),
@@ -185,7 +185,7 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     (stuck("faulty", "nightly", "no such zone"), "schedules", Grade.WARNING, "triggers edit"),
     (stuck("webhook", "e1", "410 Gone"), "webhooks", Grade.WARNING, "webhooks edit e1 --enable"),
     (stuck("event", "e1", "1000"), "events", Grade.FAILED, "jobforge scheduler"),
-    (stuck("operation", "o1", "cancel"), "operations", Grade.FAILED, "keep a server running"),
+    (stuck("operation", "o1", "cancel"), "operations", Grade.FAILED, "Start a server"),
     (stuck("blocked", "j1", "send"), "blocked", Grade.FAILED, "jobforge scheduler"),
     (unreadable("removed", "j1", "payload"), "values", Grade.WARNING, "jobs cancel j1"),
     (unreadable("job", "j1", "payload"), "values", Grade.FAILED, "jobs erase j1"),
@@ -240,7 +240,7 @@ def test_each_problem_is_found_alone_and_has_its_remedy(
 def test_a_row_with_a_long_value_is_named_with_its_table() -> None:
     [finding] = problems(**unreadable("steps", "job_id = 'j1' and name = 'charge'", "result"))
     assert finding.message.startswith(
-        "result of the row of jobforge.steps with job_id = 'j1' and name = 'charge' is too long"
+        "result of the row in jobforge.steps with job_id = 'j1' and name = 'charge' is too long"
     )
 
 
@@ -265,7 +265,7 @@ def test_of_many_different_rights_a_few_are_named_and_the_rest_is_counted() -> N
     found = problems(access_faults=[f"fault {n}" for n in range(300)])
     assert [each.message for each in found][-2:] == [
         "fault 4",
-        "295 more rights differ from what the release says",
+        "295 more rights differ from this release",
     ]
     assert {each.fix for each in found} == {"jobforge db migrate --repair"}
 

@@ -69,7 +69,10 @@ def test_a_detail_that_is_not_a_json_object_is_omitted(detail: str | None) -> No
 
 
 def test_an_error_without_a_message_has_its_docstring_as_message() -> None:
-    assert str(errors.LeaseLost()).startswith("The lease is no longer held")
+    assert (
+        str(errors.LeaseLost())
+        == "The lease is lost: another worker has the job, or the job is finished"
+    )
 
 
 def _below(root: type[JobForgeError]) -> list[type[JobForgeError]]:

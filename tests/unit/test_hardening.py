@@ -146,4 +146,4 @@ print(ended.returncode, ended.stdout, ended.stderr)
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    assert said.startswith("1  the process that started this one")
+    assert said.startswith("1  The parent process exited")

@@ -55,13 +55,13 @@ def test_a_value_that_jsonb_cannot_store_is_refused_with_its_field(name: str) ->
         ({"items": [{"price": 1.5}, {"price": NAN}]}, "$.items[1].price", "the number nan"),
         ({"a": {"n": 10**400}}, "$.a.n", "an integer of more than 64 bits"),
         ({"a": [Decimal("1e131071")]}, "$.a[0]", "a Decimal"),
-        ({"a": ["x", "\0"]}, "$.a[1]", "the character NUL"),
+        ({"a": ["x", "\0"]}, "$.a[1]", "the NUL character"),
     ],
 )
 def test_the_refusal_names_the_path_of_the_value(value: Any, path: str, what: str) -> None:
     with pytest.raises(Invalid) as refused:
         encode(value, "payload")
-    assert refused.value.message == f"payload has {what} at {path}, which cannot be stored"
+    assert refused.value.message == f"payload contains {what} at {path}, which cannot be stored"
     assert refused.value.detail == {"path": path}
     assert refused.value.hint is not None
 

@@ -94,28 +94,28 @@ def _refusal(target: str) -> ConfigError:
 def test_the_error_for_a_module_without_an_app_names_what_was_expected() -> None:
     _write("app.py", "jf = None\n")
     error = _refusal("app.py")
-    assert error.message == "no app found in app.py: looked for JobForge instances, found none"
+    assert error.message == "No app found in app.py: it has no JobForge instance"
     assert error.hint
 
 
 def test_the_error_names_an_app_in_an_imported_module() -> None:
     _write("jobs.py")
     _write("app.py", "import jobs\n")
-    assert _refusal("app.py").hint == "did you mean jobs:jf?"
+    assert _refusal("app.py").hint == "Did you mean jobs:jf?"
 
 
 def test_the_error_lists_several_apps() -> None:
     _write("app.py", TWO)
     error = _refusal("app.py")
     assert "2 apps: jf, other" in error.message
-    assert error.hint == "name one of them: app.py:jf"
+    assert error.hint == "Specify an app: app.py:jf"
 
 
 def test_the_error_for_a_wrong_name_suggests_the_right_one() -> None:
     _write("app.py")
     error = _refusal("app.py:fj")
-    assert "there is no fj" in error.message
-    assert error.hint == "did you mean app.py:jf?"
+    assert "'fj' not found" in error.message
+    assert error.hint == "Did you mean app.py:jf?"
 
 
 def test_the_error_for_another_object_names_its_type() -> None:
@@ -126,8 +126,8 @@ def test_the_error_for_another_object_names_its_type() -> None:
 def test_the_error_for_a_missing_file_suggests_the_nearest() -> None:
     _write("sub/app.py")
     error = _refusal("sub/apps.py")
-    assert error.message == "there is no file sub/apps.py"
-    assert error.hint == "did you mean sub/app.py?"
+    assert error.message == "File sub/apps.py not found"
+    assert error.hint == "Did you mean sub/app.py?"
 
 
 def test_a_folder_is_not_an_app(project: Path) -> None:
@@ -143,8 +143,8 @@ def test_an_invalid_target_is_refused(target: str) -> None:
 def test_a_missing_module_is_reported() -> None:
     _write("shop/app.py")
     error = _refusal("shop.ap")
-    assert "there is no module 'shop.ap'" in error.message
-    assert error.hint == "did you mean shop/app.py?"
+    assert "Module 'shop.ap' not found" in error.message
+    assert error.hint == "Did you mean shop/app.py?"
 
 
 def test_a_file_whose_name_is_not_a_module_name_is_refused() -> None:
@@ -154,7 +154,7 @@ def test_a_file_whose_name_is_not_a_module_name_is_refused() -> None:
 
 def test_a_file_with_the_name_of_a_loaded_module_is_refused() -> None:
     _write("json.py")
-    assert "a module 'json' is loaded already" in _refusal("json.py").message
+    assert "a module 'json' is already loaded" in _refusal("json.py").message
 
 
 def test_a_syntax_error_is_reported_with_its_position(project: Path) -> None:
@@ -174,7 +174,7 @@ def test_an_error_on_import_is_reported_with_the_line_of_the_users_code(project:
 def test_a_module_that_an_app_fails_to_import_is_not_reported_as_the_app() -> None:
     _write("app.py", "import no_such_thing\n")
     message = _refusal("app").message
-    assert "app cannot be imported" in message
+    assert "Cannot import app" in message
     assert "no_such_thing" in message
 
 

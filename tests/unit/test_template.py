@@ -59,32 +59,32 @@ def test_a_template_renders(written: Any, rendered: Any) -> None:
 @pytest.mark.parametrize(
     ("written", "field", "message"),
     [
-        ("{{", "payload", "a path was expected at character 3"),
-        ("{{event.id", "payload", "was expected at character 11"),
-        ("{{ {{event.id}} }}", "payload", "a path was expected at character 3"),
-        ("{{event.id}}{{}}", "payload", "a path was expected at character 15"),
-        ("{{event.id()}}", "payload", "was expected at character 11"),
-        ("{{event..id}}", "payload", "was expected at character 8"),
-        ("{{event[x]}}", "payload", "was expected at character 8"),
-        ("{{event[-1]}}", "payload", "was expected at character 8"),
-        ("{{event.id | upper}}", "payload", "was expected at character 12"),
-        ("{{event.id | default}}", "payload", "was expected at character 12"),
-        ("{{event.id | default()}}", "payload", "a JSON literal was expected"),
-        ("{{event.id | default(NaN)}}", "payload", "a JSON literal was expected"),
-        ("{{event.id | default(1}}", "payload", "`)` was expected"),
-        ('{{event.id | default("\\u0000")}}', "payload", "a JSON literal was expected"),
-        (f"{{{{event.id | default({'[' * 9000})}}}}", "payload", "a JSON literal was expected"),
+        ("{{", "payload", "expected a path at character 3"),
+        ("{{event.id", "payload", "`| default(…)` at character 11"),
+        ("{{ {{event.id}} }}", "payload", "expected a path at character 3"),
+        ("{{event.id}}{{}}", "payload", "expected a path at character 15"),
+        ("{{event.id()}}", "payload", "`| default(…)` at character 11"),
+        ("{{event..id}}", "payload", "`| default(…)` at character 8"),
+        ("{{event[x]}}", "payload", "`| default(…)` at character 8"),
+        ("{{event[-1]}}", "payload", "`| default(…)` at character 8"),
+        ("{{event.id | upper}}", "payload", "`| default(…)` at character 12"),
+        ("{{event.id | default}}", "payload", "`| default(…)` at character 12"),
+        ("{{event.id | default()}}", "payload", "expected a JSON literal"),
+        ("{{event.id | default(NaN)}}", "payload", "expected a JSON literal"),
+        ("{{event.id | default(1}}", "payload", "expected `)`"),
+        ('{{event.id | default("\\u0000")}}', "payload", "expected a JSON literal"),
+        (f"{{{{event.id | default({'[' * 9000})}}}}", "payload", "expected a JSON literal"),
         ("{{event.id" + " | json" * 5 + "}}", "payload", "at most 4 filters"),
-        ({"a": [1, "{{"]}, "payload.a.1", "a path was expected"),
-        ({"{{event.id}}": 1}, "payload", "a name of a member cannot hold tags"),
-        ("{{event.__class__}}", "payload", "there is no event.__class__"),
-        ("{{event.id.real}}", "payload", "there is no event.id.real"),
-        ("{{event.to.upper}}", "payload", "there is no event.to.upper"),
-        ("{{event.items.0}}", "payload", "there is no event.items.0"),
-        ("{{event.items[2]}}", "payload", "there is no event.items[2]"),
-        ("{{event[0]}}", "payload", "there is no event[0]"),
-        ({"to": "{{event.x.y.z}}"}, "payload.to", "there is no event.x.y.z"),
-        ("{{secret}}", "payload", "there is no secret"),
+        ({"a": [1, "{{"]}, "payload.a.1", "expected a path"),
+        ({"{{event.id}}": 1}, "payload", "member names cannot contain tags"),
+        ("{{event.__class__}}", "payload", "event.__class__ not found"),
+        ("{{event.id.real}}", "payload", "event.id.real not found"),
+        ("{{event.to.upper}}", "payload", "event.to.upper not found"),
+        ("{{event.items.0}}", "payload", "event.items.0 not found"),
+        ("{{event.items[2]}}", "payload", "event.items[2] not found"),
+        ("{{event[0]}}", "payload", "event[0] not found"),
+        ({"to": "{{event.x.y.z}}"}, "payload.to", "event.x.y.z not found"),
+        ("{{secret}}", "payload", "secret not found"),
         ("{{event.id}}" * (MOST_TAGS + 1), "payload", f"at most {MOST_TAGS} tags"),
         ("x" * (MOST_BYTES + 1), "payload", "larger than 256 KiB"),
     ],
@@ -100,7 +100,7 @@ def test_an_invalid_template_is_refused_with_the_position(
 
 def test_a_check_knows_the_first_names_of_paths() -> None:
     template.check({"a": "{{event.any.thing}}"}, roots=("event", "meta"))
-    with pytest.raises(Invalid, match="a path starts with event or meta, not with 'secret'"):
+    with pytest.raises(Invalid, match="a path must start with event or meta, not 'secret'"):
         template.check({"a": "{{secret.key}}"}, roots=("event", "meta"))
 
 
@@ -124,7 +124,7 @@ def test_nesting_that_the_engine_refuses_is_refused() -> None:
     deep: Any = "{{event.id}}"
     for _ in range(65):
         deep = [deep]
-    with pytest.raises(Invalid, match="nested deeper than 64"):
+    with pytest.raises(Invalid, match="nested more than 64 levels deep"):
         template.check(deep)
 
 

@@ -322,7 +322,7 @@ def test_a_failed_request_loses_its_own_spans_only(
 
     outlet = FastSpanProcessor(Resource.get_empty(), post, ExportLimits(10, 1, 600_000))
     _put(outlet)
-    wait_until(lambda: "1 spans could not be sent" in caplog.text)
+    wait_until(lambda: "1 spans could not be exported" in caplog.text)
     _put(outlet)
     outlet.shutdown()
     assert list(map(_count, posts)) == [1]
@@ -338,7 +338,7 @@ def test_attempts_beyond_the_capacity_are_dropped_and_logged_once(
         _put(outlet)
     outlet.shutdown()
     assert list(map(_count, posts)) == [2]
-    assert caplog.text.count("2 spans wait") == 1
+    assert caplog.text.count("2 spans are waiting") == 1
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_a_missing_exporter_costs_only_a_log_line(
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
     setup.configure("jobforge-test")
     assert not tracing.is_enabled()
-    assert "no exporter nowhere is installed" in caplog.text
+    assert "Trace exporter 'nowhere' is not installed" in caplog.text
 
 
 def test_without_tracing_none_of_its_modules_is_imported() -> None:

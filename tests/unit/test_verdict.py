@@ -100,17 +100,17 @@ def test_an_outcome_that_a_handler_chose_applies_even_after_a_stop(
 @pytest.mark.parametrize(
     ("how", "message", "reason"),
     [
-        (ProcessExit(code=3), "ended with exit code 3 and no outcome", None),
-        (ProcessExit(code=0), "ended with exit code 0 and no outcome", None),
-        (ProcessExit(signal=signal.SIGSEGV), "killed by SIGSEGV", None),
-        (ProcessExit(signal=250), "killed by signal 250", None),
+        (ProcessExit(code=3), "Exited with code 3 and without an outcome", None),
+        (ProcessExit(code=0), "Exited with code 0 and without an outcome", None),
+        (ProcessExit(signal=signal.SIGSEGV), "Killed by SIGSEGV", None),
+        (ProcessExit(signal=250), "Killed by signal 250", None),
         (
             ProcessExit(signal=signal.SIGKILL, reason="memory"),
-            "went over its memory limit",
+            "Exceeded its memory limit",
             "memory",
         ),
-        (ProcessExit(signal=signal.SIGXCPU, reason="cpu"), "went over its cpu limit", "cpu"),
-        (ProcessExit(code=1, reason="file_size"), "went over its file size limit", "file_size"),
+        (ProcessExit(signal=signal.SIGXCPU, reason="cpu"), "Exceeded its cpu limit", "cpu"),
+        (ProcessExit(code=1, reason="file_size"), "Exceeded its file size limit", "file_size"),
     ],
 )
 def test_a_process_that_sent_no_outcome_has_crashed(

@@ -81,7 +81,7 @@ class Authentication:
         """Return the principal; raise Unauthenticated or, for a cookie, ForeignOrigin."""
         headers = request.headers.getlist("authorization")
         if len(headers) > 1:
-            raise Unauthenticated("there is more than one Authorization header")
+            raise Unauthenticated("The request has more than one Authorization header")
         if headers:
             return await self._from_header(headers[0])
         cookie = request.cookies.get(self.cookie_name(request))

@@ -120,9 +120,7 @@ class KeySet:
             except (OSError, ValueError, TypeError, httpx2.HTTPError, jwt.PyJWTError) as error:
                 logs.emit("jwks.unreadable", "error", error=logs.error_fields(error))
                 if not previous.keys:
-                    raise Unavailable(
-                        "the keys that tokens are signed with are not there"
-                    ) from error
+                    raise Unavailable("The keys for verifying tokens are unavailable") from error
                 # The old keys stay valid while their source is unreachable.
                 self._cached = _CachedKeys(previous.keys, time.monotonic())
 
@@ -143,7 +141,7 @@ async def _fetch_jwks(source: Path | str) -> bytes:
         response = await client.get(source)
         response.raise_for_status()
         if len(response.content) > _LARGEST_JWKS:
-            raise ValueError("the JWKS is too large")
+            raise ValueError("The JWKS is too large")
         return response.content
 
 
@@ -169,15 +167,16 @@ def _configure_keys(config: Config) -> FixedKey | KeySet:
     configured = [name for name, value in sources.items() if value is not None]
     if len(configured) != 1:
         raise ConfigError(
-            f"jwt_algorithms needs one of {', '.join(sources)}, and {len(configured)} are set",
+            f"jwt_algorithms requires exactly one of {', '.join(sources)};"
+            f" {len(configured)} are set",
             field="jwt_algorithms",
         )
     is_shared = config.jwt_algorithms[0].startswith("HS")
     if is_shared != (configured == ["jwt_secret"]):
         raise ConfigError(
-            f"{configured[0]} does not go with {config.jwt_algorithms[0]}",
+            f"{configured[0]} cannot be used with {config.jwt_algorithms[0]}",
             field="jwt_algorithms",
-            hint="HS… takes jwt_secret, all others take a public key",
+            hint="Use jwt_secret for HS algorithms, and a public key for all others",
         )
     return _key_source(config)
 
@@ -191,7 +190,7 @@ def _key_source(config: Config) -> FixedKey | KeySet:
         return FixedKey(config.jwt_public_key.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"jwt_public_key names {config.jwt_public_key}, which cannot be read",
+            f"Cannot read jwt_public_key {config.jwt_public_key}",
             field="jwt_public_key",
         ) from error
 
@@ -201,7 +200,8 @@ def _check_secret_length(secret: str, algorithms: tuple[str, ...]) -> str:
     min_bytes = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
     if len(secret.encode()) < min_bytes:
         raise ConfigError(
-            f"jwt_secret needs {min_bytes} bytes for {max(algorithms)}", field="jwt_secret"
+            f"jwt_secret must have at least {min_bytes} bytes for {max(algorithms)}",
+            field="jwt_secret",
         )
     return secret
 

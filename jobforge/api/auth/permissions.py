@@ -38,10 +38,10 @@ class Rule:
     def check(self, principal: Principal) -> None:
         """Raise Forbidden or OutOfScope if the principal may not use the route."""
         if self.roles is not None and principal.role not in self.roles:
-            raise Forbidden(f"the role {principal.role} may not do that")
+            raise Forbidden(f"The role {principal.role} does not allow this operation")
         scopes = principal.scopes
         if scopes is not None and self.area != "session" and self.scope not in scopes:
-            raise OutOfScope(f"this needs the scope {self.scope}")
+            raise OutOfScope(f"This operation requires the scope {self.scope}")
 
 
 def _build_rules(

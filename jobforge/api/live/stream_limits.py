@@ -16,7 +16,8 @@ class StreamLimiter:
         """Count a stream; raise TooManyStreams at the limit."""
         if self._open[actor] >= self._limit:
             raise TooManyStreams(
-                f"this key has {self._limit} streams open", detail={"limit": self._limit}
+                f"The key has reached its limit of {self._limit} open streams",
+                detail={"limit": self._limit},
             )
         self._open[actor] += 1
 

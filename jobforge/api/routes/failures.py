@@ -92,7 +92,7 @@ async def _start_operation(
 ) -> JsonResponse:
     which = JobFilter(fingerprint=fingerprint)
     if not await caller.run(calls.count_jobs(kind, which)):
-        raise NotFound("there are no dead jobs of this fingerprint")
+        raise NotFound("Failure group not found")
     started = await caller.run(calls.start_operation(kind, which, options))
     caller.server.operations_loop.nudge()
     return JsonResponse({"id": started}, 202)

@@ -49,4 +49,4 @@ async def _check_database(database: Database) -> None:
     applied = {each.name for each in await database.run(calls.list_migrations())}
     due = sorted(migration_names() - applied)
     if due:
-        raise MigrationError(f"migrations are due: {', '.join(due)}")
+        raise MigrationError(f"Migrations are due: {', '.join(due)}")

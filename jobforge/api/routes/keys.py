@@ -45,7 +45,7 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
     """
     for scope in body.scopes:
         if scope not in SCOPES:
-            raise Invalid(f"there is no scope {scope}", field="scopes")
+            raise Invalid(f"Unknown scope '{scope}'", field="scopes")
     _check_no_wider(caller, body.scopes)
     key = generate_api_key()
     key_id = await caller.run_for_tenant_or_all(
@@ -110,7 +110,7 @@ async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
 def _check_no_wider(caller: Caller, scopes: list[str]) -> None:
     own_scopes = caller.principal.scopes
     if own_scopes is not None and (not scopes or not own_scopes.issuperset(scopes)):
-        raise OutOfScope("a key cannot make one that may do more than itself")
+        raise OutOfScope("A key cannot create a key with more permissions than it has")
 
 
 def _limit_expiry(caller: Caller, requested: datetime | None) -> datetime | None:
@@ -119,5 +119,7 @@ def _limit_expiry(caller: Caller, requested: datetime | None) -> datetime | None
     if own_expiry is None or requested is None:
         return requested or own_expiry
     if requested > own_expiry:
-        raise OutOfScope("a key cannot create one that outlives it", field="expires_at")
+        raise OutOfScope(
+            "A key cannot create a key that expires later than itself", field="expires_at"
+        )
     return requested

@@ -46,7 +46,7 @@ LastEventId = Annotated[
     Header(
         alias="Last-Event-ID",
         max_length=200,
-        description="Id of the last received event; the stream resumes after it.",
+        description="ID of the last received event; the stream resumes after it.",
     ),
 ]
 
@@ -143,7 +143,7 @@ def _parse_log_cursor(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid("this is no cursor of a log", field="cursor") from error
+        raise Invalid("cursor is not a valid log cursor", field="cursor") from error
     if moment.tzinfo is None:
-        raise Invalid("this is no cursor of a log", field="cursor")
+        raise Invalid("cursor is not a valid log cursor", field="cursor")
     return moment

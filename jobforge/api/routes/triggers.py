@@ -83,7 +83,7 @@ async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
     that an event would produce.
     """
     if body.cron is None and body.payload is None:
-        raise Invalid("there is neither a cron nor a payload to preview", field="cron")
+        raise Invalid("cron or payload is required", field="cron")
     zone = await _resolve_zone(body.timezone, caller)
     runs = _preview_runs(body.cron, zone, after=body.after or datetime.now(UTC), count=body.count)
     return JsonResponse({**runs, "payload": await _render_payload(body, caller)})
@@ -173,7 +173,7 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
     times = body.times
     if times is None:
         if body.start is None or body.end is None:
-            raise Invalid("name a start and an end, or times", field="start")
+            raise Invalid("start and end, or times, are required", field="start")
         trigger = await caller.run(calls.get_trigger(trigger_id))
         end = min(body.end, datetime.now(UTC))
         times = validate.list_fire_times(trigger, body.start, end)
@@ -219,7 +219,7 @@ def _decode_time_cursor(cursor: str | None) -> datetime | None:
     try:
         moment = None if text is None else datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid("this is no cursor of a page", field="cursor") from error
+        raise Invalid("cursor is not a valid page cursor", field="cursor") from error
     if moment is not None and moment.tzinfo is None:
-        raise Invalid("this is no cursor of a page", field="cursor")
+        raise Invalid("cursor is not a valid page cursor", field="cursor")
     return moment

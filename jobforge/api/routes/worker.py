@@ -290,7 +290,8 @@ async def _put_definition(caller: CallerContext, new: DeclaredDefinition) -> dic
         await caller.run_as_actor(calls.get_definition(new.key, version=new.version))
     except NotFound as error:
         raise Denied(
-            f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot do so",
+            f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot"
+            " register it",
             detail=identity,
         ) from error
     return {**identity, "status": "known"}
@@ -337,7 +338,7 @@ def _claimed_job_to_json(job: ClaimedJob) -> dict[str, Json]:
 def _build_token(caller: CallerContext, job_id: UUID, body: JobLeaseBody) -> Token:
     tenant_id = body.tenant_id or caller.principal.tenant_id
     if tenant_id is None:
-        raise TenantRequired("name the tenant of the job: tenant_id, as it was claimed")
+        raise TenantRequired("tenant_id is required: the tenant of the claimed job")
     return Token(tenant_id, job_id, body.lease)
 
 

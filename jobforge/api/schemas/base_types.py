@@ -28,16 +28,16 @@ class Body(BaseModel):
 def _check_time_text(value: object) -> object:
     # pydantic would read a number as seconds since 1970.
     if isinstance(value, str) and _TIME.fullmatch(value) is None:
-        raise ValueError("not a time as ISO 8601 has it, with its offset")
+        raise ValueError("must be an ISO 8601 time with an offset")
     if isinstance(value, int | float):
-        raise ValueError("a time is a text, as ISO 8601 has it")  # noqa: TRY004 - pydantic expects ValueError
+        raise ValueError("must be a string: an ISO 8601 time with an offset")  # noqa: TRY004 - pydantic expects ValueError
     return value
 
 
 def _check_year(moment: datetime) -> datetime:
     # Near the limits of datetime, converting to another time zone would overflow.
     if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
-        raise ValueError(f"a time of the years {_FIRST_YEAR} to {_LAST_YEAR}")
+        raise ValueError(f"must be in the years {_FIRST_YEAR} to {_LAST_YEAR}")
     return moment
 
 
@@ -48,7 +48,7 @@ def _to_int(value: object) -> object:
 
 def _reject_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("the character NUL is not allowed")
+        raise ValueError("must not contain the NUL character")
     return text
 
 

@@ -27,7 +27,7 @@ class NewEvent(Body):
         examples=["payment-1042"],
     )
     correlation_id: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
-        None, description="Correlation id of the created jobs (default: the event's id)."
+        None, description="Correlation ID of the created jobs (default: the event's ID)."
     )
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f-]{1,128}$")] | None = None
 

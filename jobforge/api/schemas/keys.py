@@ -52,7 +52,7 @@ class Credentials(Body):
     @model_validator(mode="after")
     def _has_one(self) -> Self:
         if (self.key is None) == (self.ticket is None):
-            raise ValueError("give either key or ticket")
+            raise ValueError("either key or ticket is required")
         return self
 
 

@@ -171,7 +171,7 @@ class DeclaredTrigger(Body):
     """A schedule declared in code; `settings` are those of a trigger."""
 
     name: DefinitionKey
-    tenant: ShortName = Field(description="Tenant id or slug, or * for every tenant.")
+    tenant: ShortName = Field(description="Tenant ID or slug, or * for every tenant.")
     settings: dict[str, Json]
 
 

@@ -268,7 +268,7 @@ class JobFailureBody(AttemptEndBody, JobLeaseBody):
                 {
                     "worker_id": _WORKER,
                     "lease": 1763200000000000,
-                    "error": {"type": "Timeout", "message": "no answer"},
+                    "error": {"type": "Timeout", "message": "connection timed out"},
                 }
             ]
         }

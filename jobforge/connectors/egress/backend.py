@@ -48,7 +48,7 @@ class GuardedBackend(AsyncNetworkBackend):
                 addresses = await self._resolve_allowed(host, port)
                 return await self._connect_first(addresses, port, local_address, socket_options)
         except TimeoutError:
-            raise DeadlineExceeded(f"no connection to {host} within {timeout:g} s") from None
+            raise DeadlineExceeded(f"Connecting to {host} took longer than {timeout:g} s") from None
 
     async def _resolve_allowed(self, host: str, port: int) -> list[IpAddress]:
         literal = parse_address(host)
@@ -66,9 +66,9 @@ class GuardedBackend(AsyncNetworkBackend):
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError):
-            raise Unreachable(f"{host} has no address") from None
+            raise Unreachable(f"{host} has no IP address") from None
         if not found:
-            raise Unreachable(f"{host} has no address")
+            raise Unreachable(f"{host} has no IP address")
         return list(dict.fromkeys(found))
 
     async def _connect_first(
@@ -89,7 +89,7 @@ class GuardedBackend(AsyncNetworkBackend):
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
             return await self._verify_peer(stream, address)
-        raise Unreachable("no connection could be made")
+        raise Unreachable("The connection failed")
 
     async def _verify_peer(
         self, stream: AsyncNetworkStream, address: IpAddress

@@ -116,7 +116,7 @@ class EgressClient:
                 return await self._follow(request, target)
         except TimeoutError:
             raise DeadlineExceeded(
-                f"the request took longer than {request.deadline_s:g} s"
+                f"The request took longer than {request.deadline_s:g} s"
             ) from None
 
     async def _follow(self, request: EgressRequest, target: Destination) -> EgressResponse:
@@ -128,7 +128,7 @@ class EgressClient:
             if not request.redirects or response.status not in _REDIRECTS or location is None:
                 return response
             if remaining == 0:
-                raise TooManyRedirects(f"more than {request.redirects} redirects")
+                raise TooManyRedirects(f"The response has more than {request.redirects} redirects")
             remaining -= 1
             next_target = _redirect_target(location, target, self.policy)
             request = _redirect_request(request, response.status, target, next_target)
@@ -219,7 +219,7 @@ def _redirect_target(location: str, target: Destination, policy: Policy) -> Dest
     try:
         return read_url(urljoin(target.url, location), policy)
     except (Invalid, ValueError):
-        raise BadResponse("the response redirects to what is no URL") from None
+        raise BadResponse("The response redirects to an invalid URL") from None
 
 
 def _redirect_request(
@@ -245,8 +245,7 @@ def _redirect_request(
 
 def _body_redirect_error() -> BadResponse:
     error = BadResponse(
-        "the response redirects a request with a body to another origin, which is not followed:"
-        " use the URL of that origin"
+        "Requests with a body are not redirected to another origin; use the URL of that origin"
     )
     error.is_final = True
     return error
@@ -258,23 +257,23 @@ def _translate_errors(target: Destination) -> Iterator[None]:
     try:
         yield
     except httpcore2.TimeoutException:
-        raise DeadlineExceeded(f"no connection within {_CONNECT_S:g} s") from None
+        raise DeadlineExceeded(f"Connecting took longer than {_CONNECT_S:g} s") from None
     except httpcore2.ConnectError as error:
         raise _connect_error(error, target) from None
     except httpcore2.ProxyError:
-        raise Unreachable("the egress proxy refuses it") from None
+        raise Unreachable("The egress proxy rejected the request") from None
     except ssl.SSLError:
-        raise TlsError("the secure connection broke") from None
+        raise TlsError("The TLS connection was interrupted") from None
     except (httpcore2.NetworkError, OSError):
-        raise Unreachable(f"the connection to {target.host} broke") from None
+        raise Unreachable(f"The connection to {target.host} was interrupted") from None
     except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol):
-        raise BadResponse("the response is not HTTP as it should be") from None
+        raise BadResponse("The response is not valid HTTP") from None
 
 
 def _connect_error(error: Exception, target: Destination) -> EgressError:
     cause = error.args[0] if error.args else None  # the pool clears __cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return TlsError(f"the certificate is refused: {cause.verify_message}")
+        return TlsError(f"The certificate is invalid: {cause.verify_message}")
     if isinstance(cause, ssl.SSLError):
-        return TlsError("no secure connection could be made")
-    return Unreachable(f"no connection to {target.host} could be made")
+        return TlsError("The TLS connection failed")
+    return Unreachable(f"The connection to {target.host} failed")

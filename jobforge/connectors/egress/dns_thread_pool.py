@@ -61,7 +61,7 @@ class Resolver:
             async with asyncio.timeout(self._timeout_s):
                 return await asyncio.wrap_future(found)
         except TimeoutError:
-            message = f"{host} was not resolved within {self._timeout_s:g} s"
+            message = f"Resolving {host} took longer than {self._timeout_s:g} s"
             raise DeadlineExceeded(message) from None
 
     def _start(self, tenant_id: LookupOwner) -> None:

@@ -36,15 +36,15 @@ _PRIVATE = re.compile(
 def check_headers(headers: Headers, *, field: str = "headers") -> None:
     """Raise Invalid if a header is malformed, or may not be set by the caller."""
     if len(headers) > _MOST:
-        raise Invalid(f"{field} has more than {_MOST} headers", field=field)
+        raise Invalid(f"{field} must have at most {_MOST} headers", field=field)
     for name, value in headers:
         if not _NAME.fullmatch(name):
-            raise Invalid(f"{field} has a name that no header can have", field=field)
+            raise Invalid(f"{field} has an invalid header name", field=field)
         if name.lower() in FORBIDDEN_HEADERS:
-            raise Invalid(f"the header {name} is set by the connector alone", field=field)
+            raise Invalid(f"The header '{name}' is reserved for the connector", field=field)
         # Do not quote the value: it may be a secret.
         if len(value) > _LONGEST or not _VALUE.fullmatch(value):
-            raise Invalid(f"the header {name} has a value that cannot be sent", field=field)
+            raise Invalid(f"The header '{name}' has an invalid value", field=field)
 
 
 def remove_private_headers(headers: Headers, private: Collection[str]) -> Headers:

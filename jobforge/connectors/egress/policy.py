@@ -81,9 +81,9 @@ def parse_allow_entry(entry: str) -> AllowEntry:
         return AllowEntry(ip_network(host), port)
     except ValueError:
         raise ConfigError(
-            f"egress_allow has {entry!r}, which is no address, network or *:port",
+            f"egress_allow: {entry!r} is not an address, network or *:port",
             field="egress_allow",
-            hint="as in 10.1.2.3:8443, 10.0.0.0/8, [fd00::1]:443, *:8443",
+            hint="Use entries such as 10.1.2.3:8443, 10.0.0.0/8, [fd00::1]:443, *:8443",
         ) from None
 
 
@@ -146,5 +146,5 @@ def _split(entry: str) -> tuple[str, int | None]:
 
 def _port(entry: str, text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 65_535:
-        raise ConfigError(f"egress_allow has {entry!r}, whose port is none", field="egress_allow")
+        raise ConfigError(f"egress_allow: {entry!r} has an invalid port", field="egress_allow")
     return int(text)

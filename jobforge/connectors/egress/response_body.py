@@ -38,7 +38,7 @@ async def read_body_prefix(response: httpcore2.Response, *, limit: int) -> bytes
 async def _pieces(response: httpcore2.Response, limit: int) -> AsyncIterator[bytes]:
     encodings = _encodings(response)
     if len(encodings) > 1 or not _WINDOWS.keys() >= set(encodings):
-        raise BadResponse("the response is compressed in a way that was not asked for")
+        raise BadResponse("The response has an unsupported compression")
     unpacked = _Decompressor(_WINDOWS[encodings[0]], limit) if encodings else None
     received = unpacked_bytes = 0
     async for chunk in response.aiter_stream():
@@ -62,13 +62,13 @@ class _Decompressor:
             # One byte above the limit shows that there is more.
             plain = self._zlib.decompress(chunk, self._left + 1)
         except zlib.error:
-            raise BadResponse("the response cannot be decompressed") from None
+            raise BadResponse("The response cannot be decompressed") from None
         self._left = max(self._left - len(plain), 0)
         return plain
 
     def end(self, received: int) -> None:
         if received and not self._zlib.eof:
-            raise BadResponse("the response ends in the middle of what is compressed")
+            raise BadResponse("The compressed response is incomplete")
 
 
 def _encodings(response: httpcore2.Response) -> list[str]:
@@ -88,4 +88,4 @@ def _refuse_content_length(response: httpcore2.Response, limit: int) -> None:
 
 
 def _too_large(limit: int) -> ResponseTooLarge:
-    return ResponseTooLarge(f"the response is larger than {limit:,} bytes")
+    return ResponseTooLarge(f"The response is larger than {limit:,} bytes")

@@ -53,25 +53,27 @@ class Destination:
 def read_url(text: str, policy: Policy, *, field: str = "url") -> Destination:
     """Parse a URL. Raises Invalid if it is malformed, AddressNotAllowed if it is forbidden."""
     if len(text) > MAX_URL_LENGTH:
-        raise Invalid(f"{field} is longer than {MAX_URL_LENGTH:,} characters", field=field)
+        raise Invalid(f"{field} must have at most {MAX_URL_LENGTH:,} characters", field=field)
     if re.search(r"[\x00-\x20\x7f\\]", text):
-        raise Invalid(f"{field} has a space, a control character or a backslash", field=field)
+        raise Invalid(
+            f"{field} must not contain spaces, control characters or backslashes", field=field
+        )
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise Invalid(f"{field} is no URL", field=field) from None
+        raise Invalid(f"{field} is not a valid URL", field=field) from None
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
         raise Invalid(f"{field} must begin with https://", field=field)
     if "@" in parts.netloc:
-        raise Invalid(f"{field} must not hold a user or a password", field=field)
+        raise Invalid(f"{field} must not contain a user or password", field=field)
     if scheme == "http" and not policy.allow_http:
-        raise AddressNotAllowed("only https is allowed", field=field)
+        raise AddressNotAllowed("Only https is allowed", field=field)
     host, address = _host(parts.netloc, parts.hostname or "", field)
     port = _PORTS[scheme] if port is None else port
     if not policy.allows_port(port):
-        raise AddressNotAllowed("the port is not allowed", field=field)
+        raise AddressNotAllowed("The port is not allowed", field=field)
     if address is not None and not policy.allows(address, port):
         raise AddressNotAllowed(field=field)
     query = f"?{parts.query}" if parts.query else ""
@@ -85,17 +87,19 @@ def _host(netloc: str, host: str, field: str) -> tuple[str, IpAddress | None]:
     if netloc.startswith("["):
         address = parse_address(host)
         if not isinstance(address, IPv6Address) or not _BRACKETS.fullmatch(netloc):
-            raise Invalid(f"{field} has a host that is no address", field=field)
+            raise Invalid(f"{field} has an invalid host address", field=field)
         return address.compressed, address
     name = _ascii(host, field)
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         address = parse_address(name)
         if address is None:
-            raise AddressNotAllowed("an address is written as four decimal numbers", field=field)
+            raise AddressNotAllowed(
+                "IPv4 addresses must be written as four decimal numbers", field=field
+            )
         return str(address), address
     labels = name.split(".")
     if len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
-        raise Invalid(f"{field} has a host that is no name", field=field)
+        raise Invalid(f"{field} has an invalid host name", field=field)
     if len(labels) == 1 or labels[-1] in _NOT_PUBLIC:
         raise AddressNotAllowed(field=field)
     return name, None
@@ -108,5 +112,5 @@ def _ascii(host: str, field: str) -> str:
         try:
             name = idna.encode(name, uts46=True).decode()
         except idna.IDNAError:
-            raise Invalid(f"{field} has a host that is no name", field=field) from None
+            raise Invalid(f"{field} has an invalid host name", field=field) from None
     return name.removesuffix(".")

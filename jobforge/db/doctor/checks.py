@@ -54,62 +54,63 @@ def _server(facts: Facts) -> Iterator[Finding]:
     version = f"{inspection.version // 10000}.{inspection.version % 10000}"
     if inspection.version < OLDEST_VERSION:
         yield Finding(
-            "server", Grade.FAILED, f"Postgres {version} is too old", "upgrade to Postgres 15 to 18"
+            "server", Grade.FAILED, f"Postgres {version} is too old", "Upgrade to Postgres 15 to 18"
         )
         return
-    trip = f"{facts.round_trip_s * 1000:.1f} ms a round trip"
+    trip = f"{facts.round_trip_s * 1000:.1f} ms round trip"
     yield Finding("server", Grade.OK, f"Postgres {version}, as {login}, {trip}")
     if inspection.is_replica:
         yield Finding(
             "server",
             Grade.FAILED,
-            "this is a replica: nothing can be written",
-            "give the URL of the primary: JOBFORGE_DATABASE_URL",
+            "The database is a read-only replica",
+            "Set JOBFORGE_DATABASE_URL to the primary's URL",
         )
     if inspection.bypasses_rls or inspection.is_superuser:
         yield Finding(
             "login",
             Grade.WARNING,
-            f"{login} passes by row-level security: no place for applications and workers",
+            f"{login} bypasses row-level security; don't use this login for applications or"
+            " workers",
             "create role app login in role jobforge_client;  -- or jobforge_worker, jobforge_admin",
         )
 
 
 def _schema(facts: Facts) -> Iterator[Finding]:
     if not facts.inspection.has_schema:
-        message = "the schema is not installed"
+        message = "The schema is not installed"
         yield Finding("schema", Grade.FAILED, message, _MIGRATE)
     elif facts.is_newer:
         yield Finding(
             "schema",
             Grade.WARNING,
-            "the schema is newer than this release",
-            "upgrade jobforge here",
+            "The schema is newer than this release",
+            "Upgrade JobForge",
         )
     elif facts.schema_faults:
         yield Finding(
             "schema",
             Grade.FAILED,
-            _format_count(facts.schema_faults, "file is", "files are")
-            + " not as this release has it",
+            _format_count(facts.schema_faults, "file differs", "files differ")
+            + " from this release",
             # If rights differ, the record of applied files may be unreadable: migrate would fail.
             _REPAIR if facts.access_faults else _MIGRATE,
         )
     elif facts.schema_faults is not None:
-        yield Finding("schema", Grade.OK, "the schema is up to date")
+        yield Finding("schema", Grade.OK, "The schema is up to date")
 
 
 def _access(facts: Facts) -> Iterator[Finding]:
     if facts.access_faults is None:
         return
     if not facts.access_faults:
-        message = "owners, grants, policies and row security are those of the release"
+        message = "Owners, grants, policies and row-level security match this release"
         yield Finding("access", Grade.OK, message)
     for fault in facts.access_faults[:_ACCESS_FAULTS_SHOWN]:
         yield Finding("access", Grade.FAILED, fault, _REPAIR)
     more = len(facts.access_faults) - _ACCESS_FAULTS_SHOWN
     if more > 0:
-        message = f"{more} more rights differ from what the release says"
+        message = f"{more} more rights differ from this release"
         yield Finding("access", Grade.FAILED, message, _REPAIR)
 
 
@@ -120,13 +121,13 @@ def _bound_logins(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "logins",
                 Grade.FAILED,
-                f"the login {each.login} is bound to tenants but not confined: it {each.fault}",
+                f"Login '{each.login}' is bound to tenants but not confined: it {each.fault}",
                 f"jobforge db unbind-login {each.login}  # or change its roles",
             )
     if bound and not any(each.fault for each in bound):
         names = ", ".join(f"{each.login} ({_tenants(each)})" for each in bound[:_LOGINS_SHOWN])
         more = f" and {len(bound) - _LOGINS_SHOWN} more" if len(bound) > _LOGINS_SHOWN else ""
-        yield Finding("logins", Grade.OK, f"logins bound to tenants: {names}{more}")
+        yield Finding("logins", Grade.OK, f"Logins bound to tenants: {names}{more}")
 
 
 def _tenants(login: BoundLogin) -> str:
@@ -146,24 +147,24 @@ def _wakeups(facts: Facts) -> Iterator[Finding]:
         yield Finding("wakeups", Grade.OK, "LISTEN and NOTIFY work")
         return
     pooled = facts.inspection.is_behind_pooler
-    cause = "a pooler is in between" if pooled else "a NOTIFY did not come back"
+    cause = "a pooler is in use" if pooled else "no NOTIFY was received"
     yield Finding(
         "wakeups",
         Grade.WARNING,
-        f"LISTEN does not work ({cause}): jobs are found by polling, up to a second later",
-        "JOBFORGE_LISTEN_URL=<a URL past the pooler>",
+        f"LISTEN does not work ({cause}): workers find jobs by polling, up to a second later",
+        "JOBFORGE_LISTEN_URL=<a URL that bypasses the pooler>",
     )
 
 
 def _clock(facts: Facts) -> Iterator[Finding]:
     if abs(facts.skew_s) <= _SKEW_S + facts.round_trip_s:
-        yield Finding("clock", Grade.OK, "this machine's clock agrees with the database's")
+        yield Finding("clock", Grade.OK, "This machine's clock matches the database's clock")
     else:
-        yield _clock_finding("this machine's clock", facts.skew_s)
+        yield _clock_finding("This machine's clock", facts.skew_s)
     for worker in facts.workers or ():
         skew_s = worker.clock_skew_s or 0
         if worker.state == "live" and abs(skew_s) > _SKEW_S:
-            yield _clock_finding(f"the clock of worker {worker.id} on {worker.host}", skew_s)
+            yield _clock_finding(f"The clock of worker {worker.id} on {worker.host}", skew_s)
 
 
 def _clock_finding(clock: str, skew_s: float) -> Finding:
@@ -171,8 +172,8 @@ def _clock_finding(clock: str, skew_s: float) -> Finding:
     return Finding(
         "clock",
         Grade.WARNING,
-        f"{clock} is {abs(skew_s):.0f} s {direction} the database's, which decides",
-        "run a time service (chrony, systemd-timesyncd) on both",
+        f"{clock} is {abs(skew_s):.0f} s {direction} the database's clock, which applies",
+        "Run a time service (chrony, systemd-timesyncd) on both machines",
     )
 
 
@@ -190,18 +191,18 @@ def _durability(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "durability",
             Grade.FAILED,
-            f"{name} is off: a crash of the machine can lose or corrupt every job",
+            f"{name} is off: a crash of the machine can lose or corrupt all jobs",
             f"alter system set {name} = on; select pg_reload_conf();",
         )
     if inspection.synchronous_commit == "off":
         yield Finding(
             "durability",
             Grade.FAILED,
-            "synchronous_commit is off: a crash loses jobs that were acknowledged",
+            "synchronous_commit is off: a crash loses acknowledged jobs",
             "alter system set synchronous_commit = on; select pg_reload_conf();",
         )
     elif not risky:
-        yield Finding("durability", Grade.OK, "what is committed survives a crash")
+        yield Finding("durability", Grade.OK, "Committed transactions survive a crash")
 
 
 def _connections(facts: Facts) -> Iterator[Finding]:
@@ -211,7 +212,7 @@ def _connections(facts: Facts) -> Iterator[Finding]:
             "connections",
             Grade.WARNING,
             f"{used} of {limit} connections are in use",
-            "fewer connections for each process, PgBouncer, or a larger max_connections",
+            "Use fewer connections per process, PgBouncer, or a larger max_connections",
         )
     else:
         yield Finding("connections", Grade.OK, f"{used} of {limit} connections are in use")
@@ -224,18 +225,18 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
             "partitions",
             Grade.FAILED,
             f"{each.table} has partitions for {max(0, each.days_ahead)} days ahead",
-            "select jobforge.ensure_partitions();  -- and keep a worker running, which does it",
+            "select jobforge.ensure_partitions();  -- and keep a worker running to create them",
         )
     for each in facts.partition_coverage:
         if each.has_default_rows:
             yield Finding(
                 "partitions",
                 Grade.WARNING,
-                f"rows of {each.table} are in its default partition, which is never dropped",
+                f"{each.table} has rows in its default partition, which is never dropped",
                 "select jobforge.ensure_partitions();  -- it moves them",
             )
     if not short:
-        yield Finding("partitions", Grade.OK, "partitions of the history are ahead")
+        yield Finding("partitions", Grade.OK, "Partitions for the next days exist")
 
 
 def _workers(facts: Facts) -> Iterator[Finding]:
@@ -248,15 +249,16 @@ def _workers(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "workers",
             Grade.WARNING,
-            f"worker {worker.id} on {worker.host} has said nothing for {_format_duration(silent)}",
-            "look whether its process is alive; its jobs were handed to others",
+            f"Worker {worker.id} on {worker.host} has sent no heartbeat for"
+            f" {_format_duration(silent)}",
+            "Check whether its process is alive; other workers run its jobs",
         )
     if live:
         slots = sum(worker.slots for worker in live)
-        message = _format_count(live, "worker", "workers") + f" live, {slots} slots"
+        message = _format_count(live, "live worker", "live workers") + f" with {slots} slots"
         yield Finding("workers", Grade.OK, message)
     else:
-        yield Finding("workers", Grade.WARNING, "no worker is live", "jobforge worker app.py")
+        yield Finding("workers", Grade.WARNING, "No worker is live", "jobforge worker app.py")
 
 
 def _stores(facts: Facts) -> Iterator[Finding]:
@@ -269,15 +271,15 @@ def _stores(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "artifacts",
             Grade.WARNING,
-            "processes have different artifact stores and do not find each other's files: "
+            "Processes have different artifact stores and cannot find each other's files: "
             + (f"{users}; and {more} more" if more > 0 else users),
-            "set artifacts (JOBFORGE_ARTIFACTS) to one folder or bucket for all of them",
+            "Set artifacts (JOBFORGE_ARTIFACTS) to the same folder or bucket in all processes",
         )
     elif facts.stores[0].store_id is None:
-        message = "no artifact store is configured: payloads and results must fit in a row"
+        message = "No artifact store is configured: payloads and results must fit in a row"
         yield Finding("artifacts", Grade.OK, message)
     else:
-        yield Finding("artifacts", Grade.OK, "all processes share one artifact store")
+        yield Finding("artifacts", Grade.OK, "All processes share one artifact store")
 
 
 def _credentials(facts: Facts) -> Iterator[Finding]:
@@ -286,12 +288,12 @@ def _credentials(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "credentials",
             Grade.WARNING,
-            f"jobs of a worker that runs as this user can read {path}",
-            "move it to a folder that this user cannot write to, or use variables instead; "
+            f"Jobs of a worker that runs as this user can read {path}",
+            "Move it to a folder that this user cannot write to, or use variables instead; "
             "see docs/isolation.md",
         )
     if facts.readable_secret_files is not None and not facts.readable_secret_files:
-        message = "no file of this configuration gives jobs credentials"
+        message = "No file of this configuration exposes credentials to jobs"
         yield Finding("credentials", Grade.OK, message)
 
 

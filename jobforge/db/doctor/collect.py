@@ -84,7 +84,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
     try:
         access_faults = yield probes.access_faults()
     except Denied:
-        access_faults = ["this login may not compare the rights of the schema"]
+        access_faults = ["This login is not allowed to compare the schema's rights"]
     except JobForgeError as error:
         if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
             raise

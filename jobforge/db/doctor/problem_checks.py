@@ -6,8 +6,8 @@ from datetime import UTC
 from jobforge.db.doctor.findings import Finding, Grade
 from jobforge.types.diagnostics import InstallationProblem
 
-_UPDATE = "update {0} set {2} where {1};  -- as a superuser; then set what is still needed again"
-_DELETE = "delete from {} where {};  -- as a superuser; then restart a worker: it declares it again"
+_UPDATE = "update {0} set {2} where {1};  -- as a superuser; then set required values again"
+_DELETE = "delete from {} where {};  -- as a superuser; then restart a worker to declare it again"
 _REMOVED = '{"$unreadable": "removed"}'
 # Columns that must stay valid for the engine, which reads their fields one by one.
 _SHORTENED = {
@@ -20,12 +20,12 @@ _SHORTENED = {
     ("workflows", "counts"): "{}",
 }
 _ALL_CLEAR = {
-    "definitions": "every job that waits has a worker that serves it",
-    "schedules": "schedules fire on time",
-    "webhooks": "no endpoint was disabled",
-    "events": "events are dispatched",
-    "operations": "bulk operations go on",
-    "blocked": "every blocked job waits for a job that has not ended",
+    "definitions": "Live workers serve all waiting jobs",
+    "schedules": "Schedules fire on time",
+    "webhooks": "No webhook endpoint was disabled because of failures",
+    "events": "Events are dispatched on time",
+    "operations": "Bulk operations make progress",
+    "blocked": "All blocked jobs wait for unfinished jobs",
 }
 
 
@@ -43,39 +43,42 @@ def _finding_from_problem(problem: InstallationProblem) -> Finding:
     schedulers = "jobforge scheduler  -- or a worker without --no-scheduler"
     match problem.kind:
         case "overdue":
-            message = f"the schedule {subject} of tenant {tenant} is due since {since}"
+            message = f"Schedule '{subject}' of tenant {tenant} has been due since {since}"
             return Finding("schedules", Grade.FAILED, message, schedulers)
         case "faulty":
-            message = f"the trigger {subject} of tenant {tenant} was disabled: {detail}"
+            message = f"Trigger '{subject}' of tenant {tenant} was disabled: {detail}"
             listed = f"jobforge triggers list --disabled --tenant {tenant}"
             fix = f"{listed}; then triggers edit and triggers enable"
             return Finding("schedules", Grade.WARNING, message, fix)
         case "webhook":
             message = (
-                f"the endpoint {subject} of tenant {tenant} is disabled since {since}: {detail}"
+                f"Webhook endpoint {subject} of tenant {tenant} was disabled at {since}: {detail}"
             )
             fix = f"jobforge webhooks edit {subject} --enable --tenant {tenant}"
             return Finding("webhooks", Grade.WARNING, message, fix)
         case "event":
             number = "1,000 or more" if detail == "1000" else detail
-            message = f"events wait, {number} of them, the oldest since {since}"
+            message = f"Events waiting for dispatch: {number}, the oldest since {since}"
             return Finding("events", Grade.FAILED, message, schedulers)
         case "operation":
-            message = f"the operation {subject} ({detail}) of tenant {tenant} stands since {since}"
-            fix = "keep a server running, or a worker with a database: they carry it on"
+            message = (
+                f"Operation {subject} ({detail}) of tenant {tenant} "
+                f"has made no progress since {since}"
+            )
+            fix = "Start a server, or a worker with a database: they continue operations"
             return Finding("operations", Grade.FAILED, message, fix)
         case "blocked":
             message = (
-                f"the job {subject} ({detail}) of tenant {tenant} is blocked, "
-                "and all its parents have ended"
+                f"Job {subject} ({detail}) of tenant {tenant} is blocked, "
+                "but all its parents are finished"
             )
             finding = Finding("blocked", Grade.FAILED, message, schedulers)
         case _:
             message = (
-                f"jobs of {subject} wait in queue {detail} since {since}, "
-                "and no live worker serves them"
+                f"Jobs of {subject} have been waiting in queue {detail} since {since}, "
+                "but no live worker serves them"
             )
-            fix = f"start a worker that has {subject}, with --queues {detail}"
+            fix = f"Start a worker that has {subject}, with --queues {detail}"
             finding = Finding("definitions", Grade.FAILED, message, fix)
     return finding
 
@@ -88,15 +91,15 @@ def check_values(unreadable: Sequence[InstallationProblem]) -> Iterator[Finding]
             yield Finding(
                 "values",
                 Grade.WARNING,
-                f"the payload of the job {subject} of tenant {each.tenant_id} was too long as JSON "
+                f"The payload of job {subject} of tenant {each.tenant_id} was too long as JSON "
                 "text and was removed; the job is dead",
-                f"enqueue the job again, then jobforge jobs cancel {subject} {option}",
+                f"Enqueue the job again, then run: jobforge jobs cancel {subject} {option}",
             )
         elif each.kind == "job":
             yield Finding(
                 "values",
                 Grade.FAILED,
-                f"{each.detail} of the job {subject} of tenant {each.tenant_id} is too long as "
+                f"{each.detail} of job {subject} of tenant {each.tenant_id} is too long as "
                 "JSON text: it cannot be read, and pg_dump fails on a row of more than 1 GB",
                 f"jobforge jobs cancel {subject} {option}, then jobforge jobs erase {subject} "
                 f"{option}",
@@ -105,7 +108,7 @@ def check_values(unreadable: Sequence[InstallationProblem]) -> Iterator[Finding]
             yield Finding(
                 "values",
                 Grade.FAILED,
-                f"{each.detail} of the row of jobforge.{each.kind} with {subject} is too long as "
+                f"{each.detail} of the row in jobforge.{each.kind} with {subject} is too long as "
                 "JSON text: it cannot be read, and pg_dump fails on a row of more than 1 GB",
                 _repair(each),
             )
@@ -113,7 +116,7 @@ def check_values(unreadable: Sequence[InstallationProblem]) -> Iterator[Finding]
         yield Finding(
             "values",
             Grade.OK,
-            "JSON of all tables can be read as text (up to 50,000 rows of each table were checked)",
+            "All JSON values can be read as text (up to 50,000 rows of each table were checked)",
         )
 
 

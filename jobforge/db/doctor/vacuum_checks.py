@@ -25,14 +25,14 @@ def check_snapshots(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "snapshots",
             Grade.WARNING,
-            "what other logins hold cannot be seen",
+            "Snapshots of other logins are not visible",
             f'grant pg_read_all_stats to "{facts.inspection.user}";',
         )
     held = [each for each in facts.vacuum_blockers if _blocks_vacuum(each)]
     for each in held:
         yield Finding("snapshots", Grade.FAILED, _describe_blocker(each), suggest_release(each))
     if not held:
-        yield Finding("snapshots", Grade.OK, "nobody keeps dead rows from being removed")
+        yield Finding("snapshots", Grade.OK, "No snapshot prevents the removal of dead rows")
 
 
 def _blocks_vacuum(horizon: VacuumBlocker) -> bool:
@@ -41,14 +41,15 @@ def _blocks_vacuum(horizon: VacuumBlocker) -> bool:
 
 def _describe_blocker(horizon: VacuumBlocker) -> str:
     holder = {
-        "session": f"session {horizon.name}",
-        "prepared": f"the prepared transaction {horizon.name}",
-        "slot": f"the replication slot {horizon.name}",
-        "standby": f"the standby {horizon.program}",
+        "session": f"Session {horizon.name}",
+        "prepared": f"Prepared transaction {horizon.name}",
+        "slot": f"Replication slot {horizon.name}",
+        "standby": f"Standby {horizon.program}",
     }[horizon.kind]
     details = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
     since = f" for {horizon.seconds / 60:.0f} minutes" if horizon.seconds else ""
-    return f"{holder} ({details}) holds a snapshot{since}: dead rows pile up, and claims slow down"
+    effect = "dead rows accumulate and slow down claims"
+    return f"{holder} ({details}) holds a snapshot{since}: {effect}"
 
 
 def suggest_release(horizon: VacuumBlocker) -> str:
@@ -57,9 +58,9 @@ def suggest_release(horizon: VacuumBlocker) -> str:
         case "prepared":
             return f"rollback prepared '{horizon.name}';  -- or commit it"
         case "slot":
-            return f"select pg_drop_replication_slot('{horizon.name}');  -- if nobody needs it"
+            return f"select pg_drop_replication_slot('{horizon.name}');  -- if it is not needed"
         case "standby":
-            return "hot_standby_feedback = off there, or end its long query"
+            return "Set hot_standby_feedback = off on the standby, or end its long query"
         case _:
             return f"select pg_terminate_backend({horizon.name});"
 
@@ -69,7 +70,7 @@ def check_bloat(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "vacuum",
             Grade.FAILED,
-            "autovacuum is off: dead rows are never removed",
+            "Autovacuum is off: dead rows are never removed",
             "alter system set autovacuum = on; select pg_reload_conf();",
         )
     bloated = [t for t in facts.tables if t.dead > _MANY_DEAD and t.dead > t.live * _DEAD_SHARE]
@@ -77,15 +78,15 @@ def check_bloat(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "vacuum",
             Grade.FAILED,
-            f"autovacuum is off for {table.name}",
+            f"Autovacuum is off for {table.name}",
             f"alter table jobforge.{table.name} reset (autovacuum_enabled);",
         )
     for table in bloated:
         yield Finding(
             "vacuum",
             Grade.WARNING,
-            f"{table.name} has {table.dead:,} dead rows and {table.live:,} live ones",
-            f"vacuum jobforge.{table.name};  -- after the session that holds a snapshot has ended",
+            f"{table.name} has {table.dead:,} dead rows and {table.live:,} live rows",
+            f"vacuum jobforge.{table.name};  -- after the session with the snapshot has finished",
         )
     if facts.server_conditions.has_autovacuum and not bloated:
-        yield Finding("vacuum", Grade.OK, "tables are vacuumed")
+        yield Finding("vacuum", Grade.OK, "Tables are vacuumed")

@@ -74,7 +74,7 @@ def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
 def _moment(given: Json) -> int:
     moment = int(given)
     if not 0 <= moment < 2**64:
-        raise ValueError("this is no time of a span")
+        raise ValueError("invalid span time")
     return moment
 
 
@@ -86,7 +86,7 @@ def _context(trace_id: str, span_id: str) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED)
     context = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)
     if not context.is_valid:
-        raise ValueError("these are no ids of a span")
+        raise ValueError("invalid span IDs")
     return context
 
 

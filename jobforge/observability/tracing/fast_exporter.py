@@ -104,7 +104,7 @@ class FastSpanProcessor(SpanProcessor):
                 try:
                     self._post(self._messages.wrap_request(spans))
                 except Exception:  # noqa: BLE001 - a failed request must not stop the thread
-                    _log.exception("%d spans could not be sent", count)
+                    _log.exception("%d spans could not be exported", count)
                 self._sent += count
 
     def _take(self) -> tuple[int, list[bytes]]:
@@ -128,7 +128,9 @@ class FastSpanProcessor(SpanProcessor):
     def _warn_dropped(self) -> None:
         if not self._has_warned:
             self._has_warned = True
-            _log.warning("%d spans wait for the collector: more are lost", self._capacity)
+            _log.warning(
+                "%d spans are waiting for the collector; more spans are dropped", self._capacity
+            )
 
 
 def _number(variables: Mapping[str, str], name: str, default: int) -> int:

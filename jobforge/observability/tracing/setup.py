@@ -44,7 +44,7 @@ def configure(service: str) -> None:
     try:
         _provider = _set_up(service, name)
     except ConfigError as error:
-        _log.warning("there will be no traces: %s; %s", error.message, error.hint)
+        _log.warning("Tracing is off: %s; %s", error.message, error.hint)
 
 
 def get_attempt_sampling() -> Sampling | None:
@@ -115,14 +115,14 @@ def _exporter(name: str) -> "SpanExporter":
     found = next(iter(entry_points(group="opentelemetry_traces_exporter", name=name)), None)
     if found is None:
         raise ConfigError(
-            f"no exporter {name} is installed",
-            hint='pip install "jobforge[otel]" has otlp_proto_http',
+            f"Trace exporter '{name}' is not installed",
+            hint='Install otlp_proto_http with: pip install "jobforge[otel]"',
         )
     try:
         exporter: SpanExporter = found.load()()
     except Exception as error:
         raise ConfigError(
-            f"the exporter {name} cannot be set up: {error}", hint="see the OTEL_* variables"
+            f"Trace exporter '{name}' cannot be set up: {error}", hint="Check the OTEL_* variables"
         ) from error
     return exporter
 

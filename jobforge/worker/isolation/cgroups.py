@@ -115,7 +115,7 @@ def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
     for controller in _NEEDED:
         mount = mount_points.get(controller)
         if mount is None or controller not in paths:
-            raise OSError(f"no writable cgroup with the controller {controller}")
+            raise OSError(f"no writable cgroup has the controller {controller}")
         folder = _resolve_folder(mount, paths[controller])
         if not os.access(folder, os.W_OK):
             raise OSError(f"{folder} is not writable")

@@ -111,7 +111,7 @@ class SocketChannel:
 
     def _send_limited(self, kind: FrameKind, body: bytes) -> None:
         if len(body) > MAX_NOTE_BYTES:
-            raise Invalid(f"{len(body):,} bytes are more than can be said at once", field="data")
+            raise Invalid(f"The message of {len(body):,} bytes is too large", field="data")
         self.send(kind, body)
 
     def _request(self, kind: FrameKind, question: dict[str, Json]) -> Json:
@@ -152,7 +152,7 @@ class SocketChannel:
                 self.is_busy = False
         if is_main and self.was_interrupted:
             self.was_interrupted = False
-            raise Cancelled("the job was asked to stop")
+            raise Cancelled("The job was asked to stop")
         return result
 
 

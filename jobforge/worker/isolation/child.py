@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Definitions = Mapping[str, Definition[..., Any]]
 
-_STOP_MESSAGE = "the job was asked to stop"
+_STOP_MESSAGE = "The job was asked to stop"
 
 
 # The C function behind signal.signal, and plain signal numbers: signal.signal converts enums, and
@@ -262,7 +262,7 @@ def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> V
         return verdict.verdict_from_error(error, command.settings)
     program = which(argv[0])
     if program is None:
-        return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
+        return command.verdict_from_start_error(FileNotFoundError(f"Program '{argv[0]}' not found"))
     if ctx.traceparent is not None:
         os.environ["TRACEPARENT"] = ctx.traceparent
     # Restore the defaults that a program expects: Python ignores the first two, the zygote the

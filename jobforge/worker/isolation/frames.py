@@ -54,7 +54,7 @@ class InvalidFrame(Exception):
 def encode_frame(kind: FrameKind, body: bytes = b"") -> bytes:
     if len(body) > MAX_FRAME_BYTES:
         size = len(body) // 1024**2
-        raise Invalid(f"{size} MiB are more than can be passed between processes", field="result")
+        raise Invalid(f"{size} MiB exceed the limit for messages between processes", field="result")
     return _HEAD.pack(len(body), kind) + body
 
 

@@ -19,7 +19,7 @@ def check_isolation() -> list[Finding]:
     probe = [sys.executable, "-m", "jobforge.worker.isolation.probe"]
     done = subprocess.run(probe, capture_output=True, check=False, timeout=_LONGEST_S)
     if done.returncode != 0:
-        return [Finding(_CHECK, Grade.WARNING, "the check of the isolation levels failed")]
+        return [Finding(_CHECK, Grade.WARNING, "The check of the isolation levels failed")]
     return list(findings_from_probe(json.loads(done.stdout)))
 
 
@@ -29,18 +29,18 @@ def findings_from_probe(found: Mapping[str, str | None]) -> Iterator[Finding]:
     yield Finding(
         _CHECK,
         Grade.OK,
-        f"a worker of this user on this host can use the levels {', '.join(possible)}",
+        f"A worker of this user on this host can use the levels {', '.join(possible)}",
     )
     for label in LABELS:
         lack = found[label]
         if lack is not None:
-            yield Finding(_CHECK, Grade.OK, f"level {label} is not possible: {lack}")
+            yield Finding(_CHECK, Grade.OK, f"Level {label} is not available: {lack}")
     is_shared = "user" not in possible
     is_guarded = found["landlock"] is not None or found.get("yama", "0") != "0"
     if is_shared and not is_guarded:
         yield Finding(
             _CHECK,
             Grade.WARNING,
-            "jobs at the level process can read each other's memory",
-            "use Linux 5.19 or later, or set kernel.yama.ptrace_scope=1 with sysctl",
+            "Jobs at the level process can read each other's memory",
+            "Use Linux 5.19 or later, or set kernel.yama.ptrace_scope=1 with sysctl",
         )

@@ -54,7 +54,7 @@ _STOP_NOTICE_S = 1.0
 
 # channel.py sends one request at a time, so only code that bypasses it reaches this number.
 _MAX_OPEN_REQUESTS = 16
-_UNREAD = "asked its worker again and again without reading the answers"
+_UNREAD = "Sent requests to its worker without reading the responses"
 
 _NOTES = {"progress", "log", "event"}
 
@@ -141,7 +141,7 @@ class JobProcess:
         """Report the run after the end of its process; the zygote kills leftover descendants."""
         process_exit = _exit_from_child(ended)
         if ended.pid == 0:
-            self._verdict = crashed_verdict(f"could not be forked: {os.strerror(ended.status)}")
+            self._verdict = crashed_verdict(f"Could not be forked: {os.strerror(ended.status)}")
         self._drain()
         if self._verdict is None and isinstance(self._definition, Command):
             self._verdict = self._definition.verdict_from_exit(process_exit)
@@ -265,7 +265,7 @@ class JobProcess:
         return len(data)
 
     def _kill_for_protocol_error(
-        self, why: str = "wrote to the socket that is for its worker"
+        self, why: str = "Wrote to the socket that is reserved for its worker"
     ) -> None:
         """Kill the job: the data is not from channel.py, so the handler wrote to the socket."""
         self._unwatch(self._control.fileno())
@@ -309,7 +309,7 @@ class JobProcess:
             self._large_result += piece
             return
         self._large_result.clear()
-        message = f"a result has at most {self._result_limit:,} bytes"
+        message = f"The result is larger than {self._result_limit:,} bytes"
         error = {"type": "ResultTooLarge", "message": message}
         self._verdict = Verdict(Outcome.FAILED, error=error, final=True)
 

@@ -21,7 +21,7 @@ class UserPool:
 
     def __init__(self, first: int, last: int) -> None:
         if not 0 < first < last < _UNCHANGED:
-            raise ValueError(f"{first}-{last} is not a range of user IDs")
+            raise ValueError(f"{first}-{last} is not a valid range of user IDs")
         self._blocks = deque(range(first, last + 1, _BLOCK))
         self._range = range(first, last + 1)
         self._held: set[int] = set()  # first user IDs of the blocks that this worker has locked
@@ -37,7 +37,7 @@ class UserPool:
         while not self._free and self._blocks:
             self._add_block(self._blocks.popleft())
         if not self._free:
-            raise OSError(EAGAIN, "all user IDs of job_user_range are in use")
+            raise OSError(EAGAIN, "All user IDs of job_user_range are in use")
         uid = self._free.popleft()
         return JobUser(uid, self._helper_uid)
 
@@ -105,7 +105,7 @@ class JobUser:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         if os.getresuid() != (uid, uid, uid):
-            raise PermissionError(f"the user ID did not become {uid}")
+            raise PermissionError(f"The user ID could not be changed to {uid}")
 
     def call(self, fork: Callable[[], int], function: Callable[[], int]) -> int | None:
         """Run `function` in a fork with the user's rights; return its result, None if it failed.
@@ -167,7 +167,7 @@ def _open_lock() -> int:
             return fd
         os.close(fd)
     folders = " or ".join(_lock_folders())
-    raise PermissionError(f"the worker can own no file {_LOCK_NAME} in {folders}")
+    raise PermissionError(f"No {_LOCK_NAME} owned by the worker in {folders}")
 
 
 def _lock_folders() -> Iterator[str]:

@@ -53,9 +53,9 @@ def choose_level(wanted: str, lack_of: Callable[[IsolationLevel], str | None]) -
         lack = lack_of(level)
         if lack is not None:
             raise ConfigError(
-                f"isolation_level {wanted} is not possible on this host: {lack}",
+                f"isolation_level {wanted} is not available on this host: {lack}",
                 field="isolation_level",
-                hint="see docs/isolation.md, Levels, or set isolation_level to auto",
+                hint="Set isolation_level to auto, or see docs/isolation.md, Levels",
             )
         return LevelChoice(level, None)
     if os.geteuid() != 0:

@@ -41,7 +41,7 @@ def open_sandboxes(  # noqa: PLR0913 - one parameter for each part of a sandbox
     if level is IsolationLevel.PROCESS:
         return None
     if sys.platform != "linux":
-        raise OSError(f"{sys.platform} has no such isolation, only Linux has")
+        raise OSError(f"it requires Linux, and this is {sys.platform}")
     is_root = os.geteuid() == 0
     if not is_root:
         if level is IsolationLevel.USER:
@@ -91,7 +91,7 @@ def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int)
     outcome = _read(reader)
     os.waitpid(pid, 0)
     os.rmdir(folder)  # noqa: PTH106 - paths are strings here
-    return None if outcome == _SUCCESS else outcome or "the attempt ended without an answer"
+    return None if outcome == _SUCCESS else outcome or "the attempt exited without a response"
 
 
 def _run_empty_job(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> None:
@@ -124,7 +124,7 @@ def _run_empty_job(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> N
     os.rmdir(own)  # noqa: PTH106 - paths are strings here
     if outcome != _SUCCESS:
         _kill_and_close(sandboxes)
-        raise OSError(outcome or "an empty job ended at once")
+        raise OSError(outcome or "an empty job exited immediately")
 
 
 def _kill_and_close(sandboxes: Sandboxes) -> None:

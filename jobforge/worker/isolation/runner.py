@@ -26,7 +26,7 @@ from jobforge.worker.isolation.job_process import JobProcess, crashed_verdict
 from jobforge.worker.isolation.zygote_client import ZygoteClient, ZygoteSettings
 from jobforge.worker.runner_protocol import JobServices, OnEnd, Report, StopReason
 
-_ZYGOTE_DIED = "the process that jobs are forked from has died"
+_ZYGOTE_DIED = "The process that forks jobs has exited"
 
 
 class ProcessRunner:
@@ -70,8 +70,8 @@ class ProcessRunner:
         """
         if sys.platform not in {"linux", "darwin"}:
             raise ConfigError(
-                f"jobs cannot have processes of their own on {sys.platform}",
-                hint='run the worker on Linux or macOS, or give its jobs isolation="inline"',
+                f"Jobs cannot run in separate processes on {sys.platform}",
+                hint='Run the worker on Linux or macOS, or set isolation="inline" for its jobs',
             )
         # Jobs may run as the same user, and must not read the database password in this process.
         forbid_inspection()
@@ -83,7 +83,7 @@ class ProcessRunner:
         left, self._processes = self._processes, {}
         for process in left.values():
             process.stop(StopReason.SHUTDOWN)
-            process.end_without_process("the worker has ended")
+            process.end_without_process("The worker has stopped")
 
     @property
     def level(self) -> str | None:
@@ -109,7 +109,7 @@ class ProcessRunner:
         try:
             fds = process.begin()
         except (OSError, Invalid) as error:  # out of file descriptors, or the payload is too large
-            return Report(crashed_verdict(f"could not be started: {error}"))
+            return Report(crashed_verdict(f"Could not be started: {error}"))
         self._processes[process.number] = process
         self._meters.children_started += 1
         request = ZygoteRequest.fork(process.number, definition.settings.limits, _format_mark(job))
@@ -126,7 +126,7 @@ class ProcessRunner:
     def _end_unsent(self, number: int) -> None:
         process = self._processes.pop(number, None)
         if process is not None:
-            process.end_without_process("never began")
+            process.end_without_process("Never started")
 
     def _on_child_exit(self, ended: ChildExit) -> None:
         self._meters.children_killed += ended.pid != 0 and os.WIFSIGNALED(ended.status)
@@ -157,5 +157,5 @@ def _format_mark(job: ClaimedJob) -> str:
 
 
 def _command_denied(command: Command) -> Verdict:
-    message = f"the configuration of this worker does not allow the command {command.settings.key}"
+    message = f"The worker's configuration does not allow the command '{command.settings.key}'"
     return Verdict(Outcome.FAILED, error={"type": "Denied", "message": message})

@@ -307,7 +307,7 @@ class _ZygoteConnection:
             self._ready.set_exception(ConfigError(fields["message"], hint=fields["hint"]))
 
 
-_DIED = "the process that jobs are forked from died while it imported the app"
+_DIED = "The process that forks jobs exited while it imported the app"
 
 
 def _spawn_zygote(settings: ZygoteSettings, fd: int) -> "subprocess.Popen[bytes]":

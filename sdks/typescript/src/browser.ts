@@ -3,5 +3,6 @@
  */
 
 throw new Error(
-  "@jobforge/sdk is for servers: it talks to your database. In a browser call your own back end.",
+  "@jobforge/sdk runs on servers only, because it connects to your database. In a browser, call" +
+    " your server.",
 );

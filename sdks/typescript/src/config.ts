@@ -59,7 +59,7 @@ export function readQueues(text: string, slots: number): Record<string, number> 
     const matched = /^(.+?):(\d+)$/.exec(item);
     const name = matched?.[1] ?? item;
     if (!/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$/.test(name) || name in queues) {
-      throw new ConfigError(`queues are written mail:10,default:4, and not ${item}`, {
+      throw new ConfigError(`queues must be a list such as mail:10,default:4, not ${item}`, {
         field: "queues",
       });
     }
@@ -86,7 +86,7 @@ function parseNumber(name: string, text: string | undefined): number | undefined
 function parseLevel(text: string | undefined): Level {
   const found = LEVELS.find((each) => each === (text ?? "info").toLowerCase());
   if (found === undefined) {
-    throw new ConfigError(`JOBFORGE_LOG_LEVEL is one of ${LEVELS.join(", ")}, not ${text}`);
+    throw new ConfigError(`JOBFORGE_LOG_LEVEL must be one of ${LEVELS.join(", ")}, not ${text}`);
   }
   return found;
 }

@@ -12,11 +12,11 @@ export interface ErrorFacts {
   readonly cause?: unknown;
 }
 
-/** JobForge could not do what was asked. */
+/** The operation failed. */
 export class JobForgeError extends Error {
   static readonly code: string = "error";
   static readonly sqlstate: string | null = null;
-  static readonly message: string = "JobForge could not do what was asked.";
+  static readonly message: string = "The operation failed";
   readonly field: string | undefined;
   readonly detail: Readonly<Record<string, unknown>>;
   readonly hint: string | undefined;
@@ -34,139 +34,139 @@ export class JobForgeError extends Error {
   }
 }
 
-/** No tenant is set, and none was named. */
+/** A tenant is required. */
 export class TenantRequired extends JobForgeError {
   static override readonly code: string = "tenant_required";
   static override readonly sqlstate: string | null = "JF001";
-  static override readonly message: string = "No tenant is set, and none was named.";
+  static override readonly message: string = "A tenant is required";
 }
 
-/** A value is not allowed here; `field` names it. */
+/** A value is invalid; `field` is its path. */
 export class Invalid extends JobForgeError {
   static override readonly code: string = "invalid";
   static override readonly sqlstate: string | null = "JF002";
-  static override readonly message: string = "A value is not allowed here; `field` names it.";
+  static override readonly message: string = "A value is invalid; `field` is its path";
 }
 
-/** The arguments do not fit the definition's parameters; `field` is the path to the first. */
+/** The arguments do not match the definition's parameters; `field` is the path of a fault. */
 export class InvalidPayload extends Invalid {
   static override readonly code: string = "invalid_payload";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "The arguments do not fit the definition's parameters; `field` is the path to the first.";
+    "The arguments do not match the definition's parameters; `field` is the path of a fault";
 }
 
-/** The payload or result is larger or deeper than the limit. */
+/** The payload or result exceeds the size or depth limit. */
 export class PayloadTooLarge extends Invalid {
   static override readonly code: string = "payload_too_large";
   static override readonly sqlstate: string | null = "JF007";
   static override readonly message: string =
-    "The payload or result is larger or deeper than the limit.";
+    "The payload or result exceeds the size or depth limit";
 }
 
-/** A payload, result or file needs an artifact store, and none is configured. */
+/** A payload, result or file requires an artifact store, and none is configured. */
 export class NoArtifactStore extends PayloadTooLarge {
   static override readonly code: string = "no_artifact_store";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "A payload, result or file needs an artifact store, and none is configured.";
+    "A payload, result or file requires an artifact store, and none is configured";
 }
 
-/** What a step returned cannot be kept: it is no JSON, or too much of it. */
+/** A step's result cannot be stored: it is not valid JSON, or too large. */
 export class InvalidResult extends Invalid {
   static override readonly code: string = "invalid_result";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "What a step returned cannot be kept: it is no JSON, or too much of it.";
+    "A step's result cannot be stored: it is not valid JSON, or too large";
 }
 
-/** There is no such field. */
+/** Unknown field. */
 export class UnknownField extends Invalid {
   static override readonly code: string = "unknown_field";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "There is no such field.";
+  static override readonly message: string = "Unknown field";
 }
 
-/** The URL has another origin, so the secrets are required again; `missing` names them. */
+/** The URL has another origin, so the secrets in `missing` are required again. */
 export class SecretsRequired extends Invalid {
   static override readonly code: string = "secrets_required";
   static override readonly sqlstate: string | null = "JF015";
   static override readonly message: string =
-    "The URL has another origin, so the secrets are required again; `missing` names them.";
+    "The URL has another origin, so the secrets in `missing` are required again";
 }
 
-/** Bodies are application/json, and not compressed. */
+/** The request body must be uncompressed application/json. */
 export class WrongMediaType extends Invalid {
   static override readonly code: string = "unsupported_media_type";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "Bodies are application/json, and not compressed.";
+  static override readonly message: string =
+    "The request body must be uncompressed application/json";
 }
 
-/** The body is not JSON. */
+/** The request body is not valid JSON. */
 export class BadBody extends Invalid {
   static override readonly code: string = "invalid_json";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The body is not JSON.";
+  static override readonly message: string = "The request body is not valid JSON";
 }
 
-/** An object of the body has the same member twice. */
+/** An object in the request body has a duplicate member. */
 export class DuplicateMember extends BadBody {
   static override readonly code: string = "duplicate_member";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "An object of the body has the same member twice.";
+  static override readonly message: string = "An object in the request body has a duplicate member";
 }
 
-/** NaN and Infinity are no JSON. */
+/** NaN and Infinity are not valid JSON. */
 export class NumberNotFinite extends BadBody {
   static override readonly code: string = "number_not_finite";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "NaN and Infinity are no JSON.";
+  static override readonly message: string = "NaN and Infinity are not valid JSON";
 }
 
-/** The body holds a number with too many digits. */
+/** A number in the request body has too many digits. */
 export class NumberTooLong extends BadBody {
   static override readonly code: string = "number_too_long";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The body holds a number with too many digits.";
+  static override readonly message: string = "A number in the request body has too many digits";
 }
 
-/** The body holds the character NUL, which Postgres cannot keep. */
+/** The request body contains the NUL character, which Postgres cannot store. */
 export class NulCharacter extends BadBody {
   static override readonly code: string = "nul_character";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "The body holds the character NUL, which Postgres cannot keep.";
+    "The request body contains the NUL character, which Postgres cannot store";
 }
 
-/** The body holds half of a surrogate pair, which is no character. */
+/** The request body contains half of a surrogate pair, which is not a character. */
 export class LoneSurrogate extends BadBody {
   static override readonly code: string = "lone_surrogate";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "The body holds half of a surrogate pair, which is no character.";
+    "The request body contains half of a surrogate pair, which is not a character";
 }
 
-/** The body is nested too deeply. */
+/** The request body is nested too deeply. */
 export class TooDeep extends BadBody {
   static override readonly code: string = "too_deep";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The body is nested too deeply.";
+  static override readonly message: string = "The request body is nested too deeply";
 }
 
-/** The lease is no longer held: the job belongs to another worker or has ended. */
+/** The lease is lost: another worker has the job, or the job is finished. */
 export class LeaseLost extends JobForgeError {
   static override readonly code: string = "lease_lost";
   static override readonly sqlstate: string | null = "JF003";
   static override readonly message: string =
-    "The lease is no longer held: the job belongs to another worker or has ended.";
+    "The lease is lost: another worker has the job, or the job is finished";
 }
 
-/** There is no such thing, or it belongs to another tenant. */
+/** Not found, or owned by another tenant. */
 export class NotFound extends JobForgeError {
   static override readonly code: string = "not_found";
   static override readonly sqlstate: string | null = "JF004";
-  static override readonly message: string =
-    "There is no such thing, or it belongs to another tenant.";
+  static override readonly message: string = "Not found, or owned by another tenant";
 }
 
 /** No definition is registered under this key and version. */
@@ -174,52 +174,52 @@ export class UnknownDefinition extends NotFound {
   static override readonly code: string = "unknown_definition";
   static override readonly sqlstate: string | null = "JF009";
   static override readonly message: string =
-    "No definition is registered under this key and version.";
+    "No definition is registered under this key and version";
 }
 
-/** The tenant was deleted, or is being deleted; its id cannot be used again. */
+/** The tenant was deleted, or is being deleted; its ID cannot be used again. */
 export class TenantErased extends NotFound {
   static override readonly code: string = "tenant_erased";
   static override readonly sqlstate: string | null = "JF014";
   static override readonly message: string =
-    "The tenant was deleted, or is being deleted; its id cannot be used again.";
+    "The tenant was deleted, or is being deleted; its ID cannot be used again";
 }
 
-/** The artifact is not there, or not what was put there. */
+/** The artifact is missing, or its content has changed. */
 export class ArtifactNotFound extends NotFound {
   static override readonly code: string = "artifact_not_found";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string =
-    "The artifact is not there, or not what was put there.";
+  static override readonly message: string = "The artifact is missing, or its content has changed";
 }
 
-/** The job's state does not allow this. */
+/** The current state does not allow this operation. */
 export class Conflict extends JobForgeError {
   static override readonly code: string = "conflict";
   static override readonly sqlstate: string | null = "JF005";
-  static override readonly message: string = "The job's state does not allow this.";
+  static override readonly message: string = "The current state does not allow this operation";
 }
 
-/** The definition is inactive: new jobs are refused. */
+/** The definition is inactive and does not accept new jobs. */
 export class DefinitionInactive extends Conflict {
   static override readonly code: string = "definition_inactive";
   static override readonly sqlstate: string | null = "JF010";
-  static override readonly message: string = "The definition is inactive: new jobs are refused.";
+  static override readonly message: string =
+    "The definition is inactive and does not accept new jobs";
 }
 
-/** A job with this idempotency key exists already. */
+/** A job with this idempotency key already exists. */
 export class DuplicateKey extends Conflict {
   static override readonly code: string = "duplicate_key";
   static override readonly sqlstate: string | null = "JF011";
-  static override readonly message: string = "A job with this idempotency key exists already.";
+  static override readonly message: string = "A job with this idempotency key already exists";
 }
 
-/** The request's idempotency key was used for another request. */
+/** The idempotency key was already used for a different request. */
 export class IdempotencyKeyReused extends Conflict {
   static override readonly code: string = "idempotency_key_reused";
   static override readonly sqlstate: string | null = "JF013";
   static override readonly message: string =
-    "The request's idempotency key was used for another request.";
+    "The idempotency key was already used for a different request";
 }
 
 /** The handler completed its job in a transaction that it did not commit. */
@@ -227,205 +227,204 @@ export class NotCommitted extends Conflict {
   static override readonly code: string = "not_committed";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "The handler completed its job in a transaction that it did not commit.";
+    "The handler completed its job in a transaction that it did not commit";
 }
 
-/** This role or tenant may not do that. */
+/** The role or tenant does not allow this operation. */
 export class Denied extends JobForgeError {
   static override readonly code: string = "denied";
   static override readonly sqlstate: string | null = "JF006";
-  static override readonly message: string = "This role or tenant may not do that.";
+  static override readonly message: string = "The role or tenant does not allow this operation";
 }
 
-/** This role may not do that. */
+/** The role does not allow this operation. */
 export class Forbidden extends Denied {
   static override readonly code: string = "forbidden";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "This role may not do that.";
+  static override readonly message: string = "The role does not allow this operation";
 }
 
-/** The scopes of this key do not cover that. */
+/** The key's scopes do not allow this operation. */
 export class OutOfScope extends Denied {
   static override readonly code: string = "out_of_scope";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The scopes of this key do not cover that.";
+  static override readonly message: string = "The key's scopes do not allow this operation";
 }
 
-/** A session acts only for pages of this server itself. */
+/** The session cookie is accepted only from pages of this server. */
 export class ForeignOrigin extends Denied {
   static override readonly code: string = "foreign_origin";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "A session acts only for pages of this server itself.";
+  static override readonly message: string =
+    "The session cookie is accepted only from pages of this server";
 }
 
-/** Give a valid API key or token as a bearer in the header Authorization. */
+/** Missing or invalid credentials; send an API key or token as `Authorization: Bearer <key>`. */
 export class Unauthenticated extends JobForgeError {
   static override readonly code: string = "unauthenticated";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "Give a valid API key or token as a bearer in the header Authorization.";
+    "Missing or invalid credentials; send an API key or token as `Authorization: Bearer <key>`";
 }
 
-/** Too many requests; try again after the seconds that Retry-After tells. */
+/** Too many requests; retry after the time in the Retry-After header. */
 export class TooManyRequests extends JobForgeError {
   static override readonly code: string = "too_many_requests";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "Too many requests; try again after the seconds that Retry-After tells.";
+    "Too many requests; retry after the time in the Retry-After header";
 }
 
-/** The key has as many live streams open as one key may have; close one. */
+/** The key has reached its limit of open live streams. */
 export class TooManyStreams extends TooManyRequests {
   static override readonly code: string = "too_many_streams";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string =
-    "The key has as many live streams open as one key may have; close one.";
+  static override readonly message: string = "The key has reached its limit of open live streams";
 }
 
-/** The tenant's limit of pending jobs is reached. */
+/** The tenant has reached its limit of pending jobs. */
 export class QueueFull extends JobForgeError {
   static override readonly code: string = "tenant_queue_full";
   static override readonly sqlstate: string | null = "JF008";
-  static override readonly message: string = "The tenant's limit of pending jobs is reached.";
+  static override readonly message: string = "The tenant has reached its limit of pending jobs";
 }
 
-/** The function works in READ COMMITTED transactions only. */
+/** The function requires a READ COMMITTED transaction. */
 export class WrongIsolation extends JobForgeError {
   static override readonly code: string = "wrong_isolation";
   static override readonly sqlstate: string | null = "JF012";
-  static override readonly message: string =
-    "The function works in READ COMMITTED transactions only.";
+  static override readonly message: string = "The function requires a READ COMMITTED transaction";
 }
 
-/** The job that was waited for died or was canceled; `detail` has its state and error. */
+/** The awaited job is dead or canceled; `detail` has its state and error. */
 export class JobFailed extends JobForgeError {
   static override readonly code: string = "job_failed";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "The job that was waited for died or was canceled; `detail` has its state and error.";
+    "The awaited job is dead or canceled; `detail` has its state and error";
 }
 
-/** A job that was gathered died or was canceled; `detail` has its state and error. */
+/** A gathered job is dead or canceled; `detail` has its state and error. */
 export class ChildFailed extends JobFailed {
   static override readonly code: string = "child_failed";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "A job that was gathered died or was canceled; `detail` has its state and error.";
+    "A gathered job is dead or canceled; `detail` has its state and error";
 }
 
-/** The job that was waited for has not ended in time. */
+/** The awaited job did not finish in time. */
 export class WaitTimeout extends JobForgeError {
   static override readonly code: string = "wait_timeout";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The job that was waited for has not ended in time.";
+  static override readonly message: string = "The awaited job did not finish in time";
 }
 
-/** The request could not be made. */
+/** The request could not be sent. */
 export class EgressError extends JobForgeError {
   static override readonly code: string = "egress_failed";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The request could not be made.";
+  static override readonly message: string = "The request could not be sent";
 }
 
 /** The address is not allowed. */
 export class AddressNotAllowed extends EgressError {
   static override readonly code: string = "address_not_allowed";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The address is not allowed.";
+  static override readonly message: string = "The address is not allowed";
 }
 
-/** The host cannot be reached. */
+/** The host is unreachable. */
 export class Unreachable extends EgressError {
   static override readonly code: string = "unreachable";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The host cannot be reached.";
+  static override readonly message: string = "The host is unreachable";
 }
 
-/** No secure connection could be made: the certificate is not valid for this host. */
+/** The TLS connection failed, for example because the certificate is not valid for the host. */
 export class TlsError extends EgressError {
   static override readonly code: string = "tls_error";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "No secure connection could be made: the certificate is not valid for this host.";
+    "The TLS connection failed, for example because the certificate is not valid for the host";
 }
 
-/** The request took longer than it may. */
+/** The request exceeded its time limit. */
 export class DeadlineExceeded extends EgressError {
   static override readonly code: string = "deadline_exceeded";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The request took longer than it may.";
+  static override readonly message: string = "The request exceeded its time limit";
 }
 
-/** The response is larger than it may be. */
+/** The response exceeds the size limit. */
 export class ResponseTooLarge extends EgressError {
   static override readonly code: string = "response_too_large";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The response is larger than it may be.";
+  static override readonly message: string = "The response exceeds the size limit";
 }
 
-/** The response redirects more often than is followed. */
+/** The response has too many redirects. */
 export class TooManyRedirects extends EgressError {
   static override readonly code: string = "too_many_redirects";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The response redirects more often than is followed.";
+  static override readonly message: string = "The response has too many redirects";
 }
 
-/** The response is not HTTP as it should be. */
+/** The response is not valid HTTP. */
 export class BadResponse extends EgressError {
   static override readonly code: string = "bad_response";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The response is not HTTP as it should be.";
+  static override readonly message: string = "The response is not valid HTTP";
 }
 
-/** The response has a status that was not expected. */
+/** The response has an unexpected status. */
 export class UnexpectedStatus extends EgressError {
   static override readonly code: string = "unexpected_status";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The response has a status that was not expected.";
+  static override readonly message: string = "The response has an unexpected status";
 }
 
-/** The artifact store cannot be used. */
+/** The artifact store is unavailable. */
 export class ArtifactUnavailable extends JobForgeError {
   static override readonly code: string = "artifact_unavailable";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The artifact store cannot be used.";
+  static override readonly message: string = "The artifact store is unavailable";
 }
 
-/** A sealed secret cannot be opened: it was changed, or belongs elsewhere. */
+/** A sealed secret cannot be opened: it was changed, moved, or sealed with another key. */
 export class SealBroken extends JobForgeError {
   static override readonly code: string = "seal_broken";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "A sealed secret cannot be opened: it was changed, or belongs elsewhere.";
+    "A sealed secret cannot be opened: it was changed, moved, or sealed with another key";
 }
 
-/** The event that was waited for has not come in time. */
+/** The awaited event did not arrive in time. */
 export class EventTimeout extends JobForgeError {
   static override readonly code: string = "event_timeout";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The event that was waited for has not come in time.";
+  static override readonly message: string = "The awaited event did not arrive in time";
 }
 
-/** Another transaction was in the way; nothing was done, and the same call may succeed. */
+/** Another transaction holds a lock; nothing was changed, so the call can be repeated. */
 export class Contended extends JobForgeError {
   static override readonly code: string = "contended";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "Another transaction was in the way; nothing was done, and the same call may succeed.";
+    "Another transaction holds a lock; nothing was changed, so the call can be repeated";
 }
 
-/** The database cannot be reached. */
+/** The database is unreachable. */
 export class Unavailable extends JobForgeError {
   static override readonly code: string = "unavailable";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The database cannot be reached.";
+  static override readonly message: string = "The database is unreachable";
 }
 
-/** The schema could not be brought up to date. */
+/** The schema could not be migrated. */
 export class MigrationError extends JobForgeError {
   static override readonly code: string = "migration_error";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The schema could not be brought up to date.";
+  static override readonly message: string = "The schema could not be migrated";
 }
 
 /** The embedded Postgres could not be started or stopped. */
@@ -433,14 +432,14 @@ export class EmbeddedError extends JobForgeError {
   static override readonly code: string = "embedded_error";
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
-    "The embedded Postgres could not be started or stopped.";
+    "The embedded Postgres could not be started or stopped";
 }
 
-/** A setting is missing or wrong. */
+/** A setting is missing or invalid. */
 export class ConfigError extends JobForgeError {
   static override readonly code: string = "config_error";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "A setting is missing or wrong.";
+  static override readonly message: string = "A setting is missing or invalid";
 }
 
 export const ERRORS: readonly (typeof JobForgeError)[] = [

@@ -23,13 +23,13 @@ after(async () => {
   await jf.close();
 });
 
-const PROTOCOL_ERROR = "wrote to the socket that is for its worker";
+const PROTOCOL_ERROR = "Wrote to the socket that is reserved for its worker";
 const ATTACKS = ["null", "text", "note", "long note", "verdict", "step", "endless"];
 for (const how of [...ATTACKS, "questions"]) {
   test(`a job that writes to its worker's socket itself crashes alone: ${how}`, async () => {
     const message =
       how === "questions"
-        ? "asked its worker again and again without reading the answers"
+        ? "Sent requests to its worker without reading the responses"
         : PROTOCOL_ERROR;
     const other = await look.enqueue({});
     const handle = await attack.enqueue({ how });

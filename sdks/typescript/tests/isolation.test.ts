@@ -65,10 +65,10 @@ test("a process that fails, crashes or hoards memory gets the right outcome", as
   const errors = jobs.map(({ error }) => [error?.type, error?.message]);
   assert.deepEqual(errors, [
     ["Dead", "no use"],
-    ["Crashed", "ended with exit code 3 and no outcome"],
-    ["Crashed", "killed by SIGABRT"],
-    ["Crashed", "went over its memory limit"],
-    ["ResultTooDeep", "a result has at most 64 levels"],
+    ["Crashed", "Exited with code 3 and without an outcome"],
+    ["Crashed", "Killed by SIGABRT"],
+    ["Crashed", "Exceeded its memory limit"],
+    ["ResultTooDeep", "The result is nested more than 64 levels deep"],
   ]);
   const [, exit, abort] = await Promise.all(handles.map(({ id }) => jf.client.getHistory(id)));
   assert.deepEqual([exit?.attempts[0]?.exit_code, abort?.attempts[0]?.exit_code], [3, -6]);
@@ -115,7 +115,7 @@ test("a job may ask for much at once, and a note that is too long is refused", a
   assert.deepEqual(await handle.result({ timeout: 30 }), [
     300,
     ["open sesame"],
-    "2097216 bytes are more than the 1048576 that fit in one message",
+    "The message of 2097216 bytes exceeds the limit of 1048576 bytes",
   ]);
 });
 

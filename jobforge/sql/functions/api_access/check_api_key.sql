@@ -18,15 +18,15 @@ begin
       from (values
         ('role', 'role must be viewer, tenant_admin, worker or super_admin',
          coalesce(p_role in ('viewer', 'tenant_admin', 'worker', 'super_admin'), false)),
-        ('role', 'a super_admin belongs to no tenant',
+        ('role', 'A super_admin key must not have a tenant',
          p_role is distinct from 'super_admin' or p_tenant_id is null),
-        ('tenant_id', 'a viewer or a tenant_admin needs a tenant',
+        ('tenant_id', 'A viewer or tenant_admin key requires a tenant',
          p_role not in ('viewer', 'tenant_admin') or p_tenant_id is not null),
-        ('scopes', 'scopes must be up to 50 names of lower-case letters, digits and _ . : * -',
+        ('scopes', 'scopes must be at most 50 names of lowercase letters, digits and _ . : * -',
          p_scopes is null or cardinality(p_scopes) <= 50
              and not exists (select from unnest(p_scopes) as s(scope)
                               where s.scope is null or s.scope !~ '^[a-z0-9_.:*-]{1,100}$')),
-        ('expires_at', 'expires_at must lie in the future',
+        ('expires_at', 'expires_at must be in the future',
          p_expires_at is null or p_expires_at > jobforge_private.now()
              and p_expires_at < 'infinity')
       ) as f(field, fault, is_met)

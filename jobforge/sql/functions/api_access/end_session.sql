@@ -7,10 +7,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_id is null or octet_length(p_id) <> 16 then
-        perform jobforge_private.refuse('JF002', 'id must have 16 bytes', '{"field": "id"}');
+        perform jobforge_private.refuse('JF002', 'id must be 16 bytes long', '{"field": "id"}');
     elsif p_expires_at is null
           or p_expires_at > jobforge_private.now() + interval '366 days' then
-        perform jobforge_private.refuse('JF002', 'expires_at must be within a year',
+        perform jobforge_private.refuse('JF002', 'expires_at must be within one year',
             '{"field": "expires_at"}');
     end if;
     insert into jobforge.ended_sessions (id, expires_at) values (p_id, p_expires_at)

@@ -9,11 +9,12 @@ begin
         perform jobforge_private.refuse('JF002', 'lookup must be 8 letters, digits, _ or -',
             '{"field": "lookup"}');
     elsif octet_length(p_key.hash) is distinct from 32 then
-        perform jobforge_private.refuse('JF002', 'hash must be a SHA-256', '{"field": "hash"}');
+        perform jobforge_private.refuse('JF002',
+            'hash must be a SHA-256 hash', '{"field": "hash"}');
     end if;
     insert into jobforge.api_keys select p_key.* on conflict (lookup) do nothing;
     if not found then
-        perform jobforge_private.refuse('JF005', 'another key has this lookup',
+        perform jobforge_private.refuse('JF005', 'An API key with this lookup already exists',
             '{"field": "lookup"}');
     end if;
 end $$;

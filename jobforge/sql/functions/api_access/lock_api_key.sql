@@ -11,7 +11,8 @@ begin
      where k.id = p_id and (p_tenant_id is null or k.tenant_id = p_tenant_id)
        for update;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such key', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004',
+            'API key not found', jsonb_build_object('id', p_id));
     end if;
     return v_key;
 end $$;

@@ -20,13 +20,14 @@ declare
     v_now timestamptz := jobforge_private.now();
 begin
     if p_overlap_s is null or not p_overlap_s between 0 and 2592000 then
-        perform jobforge_private.refuse('JF002', 'the overlap lasts at most 30 days',
+        perform jobforge_private.refuse('JF002', 'overlap_s must be at most 30 days',
             '{"field": "overlap_s"}');
     elsif p_ends_by <= v_now then
-        perform jobforge_private.refuse('JF002', 'ends_by must lie in the future',
+        perform jobforge_private.refuse('JF002', 'ends_by must be in the future',
             '{"field": "ends_by"}');
     elsif v_old.revoked_at is not null or v_old.expires_at <= v_now then
-        perform jobforge_private.refuse('JF005', 'the key has ended; create another',
+        perform jobforge_private.refuse('JF005',
+            'The API key has expired or was revoked; create a new key',
             jsonb_build_object('id', p_id));
     end if;
     v_new.id := jobforge_private.uuid7();

@@ -20,7 +20,7 @@ begin
             '{"field": "kind"}');
     end if;
     if p_host is null then
-        perform jobforge_private.refuse('JF002', 'host must be given', '{"field": "host"}');
+        perform jobforge_private.refuse('JF002', 'host is required', '{"field": "host"}');
     end if;
     delete from jobforge.artifact_stores as s
      where s.ctid in (select old.ctid from jobforge.artifact_stores as old

@@ -10,7 +10,8 @@ declare
     v_now timestamptz := jobforge_private.now();
 begin
     if p_every_s is null or not p_every_s between 0 and 31622400 then
-        perform jobforge_private.refuse('JF002', 'every_s must be a number of seconds up to a year',
+        perform jobforge_private.refuse('JF002',
+            'every_s must be a number of seconds, at most one year',
             '{"field": "every_s"}');
     end if;
     insert into jobforge.artifact_sweeps as s (started_at) values (v_now)

@@ -19,7 +19,7 @@ declare
     v_before date := ((jobforge_private.now() - interval '2 days') at time zone 'UTC')::date;
 begin
     if coalesce(cardinality(p_folders), 0) > 1000 then
-        perform jobforge_private.refuse('JF002', 'at most 1000 folders at a time',
+        perform jobforge_private.refuse('JF002', 'folders must have at most 1000 items',
             '{"field": "folders", "limit": 1000}');
     end if;
     return query

@@ -15,7 +15,7 @@ begin
         perform jobforge_private.refuse('JF002', 'worker_id is required', '{"field": "worker_id"}');
     elsif coalesce(cardinality(p_queues), 0) not between 1 and 100
           or array_position(p_queues, null) is not null then
-        perform jobforge_private.refuse('JF002', 'queues must name 1 to 100 queues',
+        perform jobforge_private.refuse('JF002', 'queues must be a list of 1 to 100 queue names',
             '{"field": "queues"}');
     elsif cardinality(p_limits) is distinct from cardinality(p_queues)
           or array_position(p_limits, null) is not null
@@ -23,10 +23,10 @@ begin
           or cardinality(p_limits) > 1
              and (select sum(l) from unnest(p_limits) as l) > 5000 then
         perform jobforge_private.refuse('JF002',
-            'limits must hold one number for each queue, 1 to 5000 in all',
+            'limits must have one number for each queue, with a sum from 1 to 5000',
             '{"field": "limits"}');
     elsif p_lease_s is null or not p_lease_s between 1 and 3600 then
-        perform jobforge_private.refuse('JF002', 'a lease lasts 1 to 3600 seconds',
+        perform jobforge_private.refuse('JF002', 'lease_s must be between 1 and 3600',
             '{"field": "lease_s"}');
     end if;
 end $$;

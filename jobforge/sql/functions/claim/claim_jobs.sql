@@ -64,11 +64,11 @@ begin
          where w.id = p_worker_id
            and (jobforge.tenant() is null or w.tenant_id = jobforge.tenant());
         if not found then
-            perform jobforge_private.refuse('JF004', 'no such worker',
+            perform jobforge_private.refuse('JF004', 'Worker not found',
                 jsonb_build_object('worker_id', p_worker_id), 'Register the worker again.');
         elsif p_definitions is not null then
             perform jobforge_private.refuse('JF002',
-                'definitions must be null when the registered ones '
+                'definitions must be null if registered is true'
                 || 'are used', '{"field": "definitions"}');
         end if;
         v_hash := v_registered.definitions_hash;

@@ -83,7 +83,7 @@ begin
                 'tenant_id', v_job.tenant_id, 'job_id', v_job.job_id, 'lease', v_job.lease,
                 'outcome', 'failed', 'final', true, 'error', jsonb_build_object(
                     'type', 'UnreadablePayload',
-                    'message', 'the payload was too long as JSON text, and was removed'));
+                    'message', 'The payload was too long as JSON text and was removed'));
         end if;
     end loop;
     perform jobforge.complete_jobs(p_worker_id, v_outcomes) where v_outcomes <> '[]';

@@ -11,7 +11,7 @@ begin
         return p_tenants;
     elsif v_tenant = any (p_tenants) is false then
         perform jobforge_private.refuse('JF006',
-            'the tenants named differ from the tenant of this transaction');
+            'The given tenants differ from the transaction''s tenant');
     end if;
     return array[v_tenant];
 end $$;

@@ -50,7 +50,7 @@ begin
           from jobforge_private.settle_jobs(p_worker_id, v_outcomes) as s;
     end if;
     if v_answer.status is distinct from 'ok' then
-        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'The lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;
     return v_answer.state;

@@ -33,7 +33,8 @@ begin
     if p_worker_id is null or jsonb_typeof(p_outcomes) is distinct from 'array'
        or jsonb_array_length(p_outcomes) > 5000 then
         perform jobforge_private.refuse('JF002',
-            'outcomes must be an array of at most 5000, of one worker', '{"field": "outcomes"}');
+            'outcomes must be an array of at most 5000 outcomes of one worker',
+            '{"field": "outcomes"}');
     end if;
     p_outcomes := jobforge_private.fail_unbounded_outcomes(p_outcomes);
     -- If all outcomes are successes that can be stored, settle without locking the jobs first.
@@ -79,6 +80,6 @@ begin
      where a.is_settled is not true;
 exception
     when data_exception then
-        perform jobforge_private.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Invalid outcome: ' || sqlerrm,
             '{"field": "outcomes"}');
 end $$;

@@ -13,12 +13,12 @@ begin
         select jsonb_agg(case
                    when f.fields is null then e.outcome
                    when f.fields = '{error}' then e.outcome || jsonb_build_object(
-                       'error', '{"message": "the error is too long as JSON text"}'::jsonb)
+                       'error', '{"message": "The error is too long as JSON text"}'::jsonb)
                    else e.outcome - f.fields || jsonb_build_object(
                        'outcome', 'failed', 'final', true, 'error', jsonb_build_object(
                            'type', case when f.fields = '{result}' then 'ResultTooLong'
                                         else 'InvalidOutcome' end,
-                           'message', 'the outcome has a number of 1e309 or more, at '
+                           'message', 'The outcome contains a number of 1e309 or more at '
                                || (jobforge_private.find_unbounded(e.outcome)).path)) end
                    order by e.n)
           from jsonb_array_elements(p_outcomes) with ordinality as e(outcome, n)

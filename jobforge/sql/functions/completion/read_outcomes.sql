@@ -16,22 +16,22 @@ as $$
            case when f.fault is null then o.result end,
            case when f.fault is not null
                 then jsonb_build_object('type', f.fault, 'message', case f.fault
-                     when 'ResultTooLarge' then 'the result is larger than 1 MiB: store '
+                     when 'ResultTooLarge' then 'The result is larger than 1 MiB; store '
                          'the data elsewhere and return a reference to it'
-                     when 'ResultTooDeep' then 'a result has at most 64 levels'
-                     when 'ResultTooLong' then 'a result has at most 8 MiB of text and no number '
+                     when 'ResultTooDeep' then 'The result is nested more than 64 levels deep'
+                     when 'ResultTooLong' then 'The result has more than 8 MiB of text or a number '
                          'of 1e309 or more'
-                     when 'InvalidRetry' then 'a job waits for 0 seconds to 366 days'
-                     when 'InvalidWait' then 'a wait has a kind (sleep, event, gather), a name of '
-                         '1 to 200 letters and an index, and what it waits for'
-                     else 'there is no outcome ' || coalesce(left(o.outcome, 100), 'null') end)
+                     when 'InvalidRetry' then 'The wait must be between 0 seconds and 366 days'
+                     when 'InvalidWait' then 'A wait must have a kind (sleep, event, gather), '
+                         'a name of 1 to 200 characters, an index and a condition'
+                     else 'Unknown outcome ' || coalesce(left(o.outcome, 100), 'null') end)
                 -- First, because most outcomes have no error and the checks below cost more.
                 when o.error is null
                 then case when o.outcome in ('failed', 'timed_out', 'crashed', 'lease_lost')
                           then jsonb_build_object('type', o.outcome) end
                 when jsonb_typeof(o.error) not in ('object', 'string')
                  and not jobforge_private.is_bounded(o.error)
-                then '{"message": "the error is too long as JSON text"}'
+                then '{"message": "The error is too long as JSON text"}'
                 when jsonb_typeof(o.error) <> 'object'
                 then jsonb_build_object('message', left(o.error #>> '{}', 8000))
                 when pg_column_size(o.error) > 65536

@@ -42,7 +42,7 @@ begin
                     v_parts := v_parts || array[
                         (v_first + v_last) / 2 + 1, v_last, v_first, (v_first + v_last) / 2];
                 elsif p_worker_id is null then
-                    raise warning 'job % cannot be reaped: %',
+                    raise warning 'Job % cannot be reaped: %',
                         v_outcomes[v_first] ->> 'job_id', sqlerrm;
                 end if;
         end;

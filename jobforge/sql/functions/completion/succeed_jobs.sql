@@ -35,8 +35,8 @@ begin
        or cardinality(p_leases) is distinct from cardinality(p_jobs)
        or cardinality(p_results) <> cardinality(p_jobs) then
         perform jobforge_private.refuse('JF002',
-            'jobs must be 1 to 5000, of one worker, each with its '
-            || 'tenant, its lease and its result', '{"field": "jobs"}');
+            'jobs must be 1 to 5000 jobs of one worker, each with a '
+            || 'tenant, a lease and a result', '{"field": "jobs"}');
     end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
         v_listening := jobforge_private.listening_tenants(p_tenants);

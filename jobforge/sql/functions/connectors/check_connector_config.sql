@@ -31,13 +31,13 @@ begin
         for v_name, v_secret in select s.key, s.value from jsonb_each(p_config -> 'secrets') as s
         loop
             if v_name !~ '^[A-Za-z_][A-Za-z0-9_]{0,49}$' then
-                v_fault := 'is no name of a secret';
+                v_fault := 'is not a valid secret name';
             elsif v_secret <> 'null' and (
                     v_secret - 'sealed' = '{}' and jsonb_typeof(v_secret -> 'sealed') = 'string'
                     or v_secret - 'from' = '{}'
                        and v_secret ->> 'from' ~ '^(env|file):[A-Za-z0-9_.-]{1,100}$'
                 ) is not true then
-                v_fault := 'must be a reference, as env:NAME or file:NAME, or sealed';
+                v_fault := 'must be sealed or a reference such as env:NAME or file:NAME';
             end if;
             exit when v_fault is not null;
         end loop;
@@ -50,5 +50,6 @@ begin
 exception
     -- Raised by a JSON operator for a secret that is a list or a number.
     when data_exception or invalid_parameter_value then
-        perform jobforge_private.refuse('JF002', 'secrets must be objects', '{"field": "secrets"}');
+        perform jobforge_private.refuse('JF002',
+            'Each secret must be an object', '{"field": "secrets"}');
 end $$;

@@ -21,7 +21,8 @@ begin
     end if;
     if (select count(*) from jobforge.connector_configs as c where c.tenant_id = v_tenant) >= 100
     then
-        perform jobforge_private.refuse('JF005', 'the tenant has 100 configurations',
+        perform jobforge_private.refuse('JF005',
+            'The tenant has reached the limit of 100 connector configurations',
             '{"limit": 100}');
     end if;
     insert into jobforge.connector_configs (
@@ -36,6 +37,7 @@ begin
     return v_id;
 exception
     when unique_violation then
-        perform jobforge_private.refuse('JF005', 'a configuration has this name already',
+        perform jobforge_private.refuse('JF005',
+            'A connector configuration with this name already exists',
             '{"field": "name"}');
 end $$;

@@ -15,7 +15,7 @@ begin
      where c.tenant_id = v_tenant and c.id = p_id
     returning c.name into v_name;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such configuration',
+        perform jobforge_private.refuse('JF004', 'Connector configuration not found',
             jsonb_build_object('id', p_id));
     end if;
     perform jobforge_private.audit(v_tenant, 'connector.delete', p_id::text,

@@ -20,7 +20,7 @@ begin
      where c.tenant_id = v_tenant and c.id = p_id
        for update;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such configuration',
+        perform jobforge_private.refuse('JF004', 'Connector configuration not found',
             jsonb_build_object('id', p_id));
     end if;
     if p_config ? 'settings'
@@ -33,9 +33,9 @@ begin
                             order by s.name);
         if v_missing <> '{}' then
             perform jobforge_private.refuse('JF015',
-                'the URL has another origin, so all secrets are required again',
+                'The URL has another origin, so all secrets are required again',
                 jsonb_build_object('field', 'secrets.' || v_missing[1], 'missing', v_missing),
-                format('Give these secrets again, or null to remove them: %s.',
+                format('Send these secrets again, or null to remove them: %s',
                        array_to_string(v_missing, ', ')));
         end if;
     end if;
@@ -49,6 +49,7 @@ begin
         'fields', (select jsonb_agg(k.name) from jsonb_object_keys(p_config) as k(name))));
 exception
     when unique_violation then
-        perform jobforge_private.refuse('JF005', 'a configuration has this name already',
+        perform jobforge_private.refuse('JF005',
+            'A connector configuration with this name already exists',
             '{"field": "name"}');
 end $$;

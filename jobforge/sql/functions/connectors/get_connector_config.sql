@@ -20,7 +20,7 @@ begin
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.id = p_id;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such configuration',
+        perform jobforge_private.refuse('JF004', 'Connector configuration not found',
             jsonb_build_object('id', p_id));
     end if;
 end $$;

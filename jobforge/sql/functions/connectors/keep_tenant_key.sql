@@ -16,7 +16,7 @@ declare
 begin
     perform jobforge_private.check_name('key_id', p_key_id, 100);
     if p_wrapped is null or octet_length(p_wrapped) <> 60 then
-        perform jobforge_private.refuse('JF002', 'wrapped must have 60 bytes',
+        perform jobforge_private.refuse('JF002', 'wrapped must be 60 bytes long',
             '{"field": "wrapped"}');
     end if;
     return query select k.key_id, k.wrapped from jobforge.tenant_keys as k

@@ -16,6 +16,7 @@ begin
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.name = p_name;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such configuration', '{"field": "config"}');
+        perform jobforge_private.refuse('JF004',
+            'Connector configuration not found', '{"field": "config"}');
     end if;
 end $$;

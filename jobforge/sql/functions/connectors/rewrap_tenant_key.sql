@@ -14,11 +14,11 @@ declare
     v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
 begin
     if v_tenant is null then
-        perform jobforge_private.refuse('JF001', 'name the tenant whose key it is');
+        perform jobforge_private.refuse('JF001', 'tenant_id is required');
     end if;
     perform jobforge_private.check_name('key_id', p_key_id, 100);
     if p_wrapped is null or octet_length(p_wrapped) <> 60 then
-        perform jobforge_private.refuse('JF002', 'wrapped must have 60 bytes',
+        perform jobforge_private.refuse('JF002', 'wrapped must be 60 bytes long',
             '{"field": "wrapped"}');
     end if;
     update jobforge.tenant_keys as k

@@ -45,6 +45,6 @@ begin
     perform jobforge_private.regate_running('definition', null, null, p_key);
 exception
     when check_violation or data_exception then
-        perform jobforge_private.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Settings out of range: ' || sqlerrm,
             '{"field": "settings"}');
 end $$;

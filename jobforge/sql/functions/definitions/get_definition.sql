@@ -30,7 +30,7 @@ begin
      order by d.is_active desc, d.version desc
      limit 1;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such definition',
+        perform jobforge_private.refuse('JF004', 'Definition not found',
             jsonb_build_object('key', p_key, 'version', p_version));
     end if;
 end $$;

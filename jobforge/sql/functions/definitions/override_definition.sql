@@ -15,7 +15,7 @@ begin
        set overrides = jsonb_strip_nulls(d.overrides || p_overrides)
      where d.key = p_key;
     if not found then
-        perform jobforge_private.refuse('JF004', format('no definition %s', p_key),
+        perform jobforge_private.refuse('JF004', format('Definition ''%s'' not found', p_key),
             jsonb_build_object('key', p_key));
     end if;
     perform jobforge_private.apply_definition(p_key);

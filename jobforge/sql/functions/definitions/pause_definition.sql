@@ -12,7 +12,7 @@ begin
            updated_at = jobforge_private.now()
      where p.key = p_key;
     if not found then
-        perform jobforge_private.refuse('JF004', format('no definition %s', p_key),
+        perform jobforge_private.refuse('JF004', format('Definition ''%s'' not found', p_key),
             jsonb_build_object('key', p_key));
     end if;
     perform jobforge_private.audit(null, 'definition.pause', p_key::text);

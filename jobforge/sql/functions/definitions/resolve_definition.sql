@@ -11,11 +11,11 @@ begin
     select * into v_definition from jobforge_private.find_definition(p_name, p_version);
     if not found then
         perform jobforge_private.refuse('JF009',
-            format('unknown definition %s', p_name || coalesce('@' || p_version, '')),
+            format('Unknown definition ''%s''', p_name || coalesce('@' || p_version, '')),
             jsonb_build_object('definition', p_name, 'version', p_version));
     elsif not v_definition.is_active then
         perform jobforge_private.refuse('JF010',
-            format('definition %s is not active', v_definition.key),
+            format('Definition ''%s'' is not active', v_definition.key),
             jsonb_build_object('definition', v_definition.key, 'version', v_definition.version));
     end if;
     return row(

@@ -17,7 +17,7 @@ begin
     -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_payload) > 500
           and jsonb_path_exists(p_payload, 'strict $.**{65 to last}') then
-        perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',
+        perform jobforge_private.refuse('JF007', 'The payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');
     elsif p_options = '{}'
           and p_definition ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$' then

@@ -14,7 +14,7 @@ begin
     end if;
     -- Two levels are the array and its elements; a payload may have 64.
     if jsonb_path_exists(p_jobs, 'strict $.**{67 to last}') then
-        perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',
+        perform jobforge_private.refuse('JF007', 'The payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');
     end if;
     if jsonb_path_exists(p_jobs, 'strict $.** ? (@.abs() >= 1e309)') then
@@ -41,7 +41,8 @@ begin
          group by 1
     loop
         if v_options.options is null or v_options.bad is not null then
-            perform jobforge_private.refuse('JF002', 'a job must be an object, and its payload too',
+            perform jobforge_private.refuse('JF002',
+                'Each job and its payload must be JSON objects',
                 jsonb_build_object('field', 'payload',
                                    'index', coalesce(v_options.bad, v_options.index)));
         elsif v_options.large is not null then

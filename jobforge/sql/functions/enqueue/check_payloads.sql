@@ -18,7 +18,7 @@ begin
           or p_options ?| '{definition,payload,key,key_mode,key_window_s,on_conflict,after,
                             on_parent_failure}'::text[] then
         perform jobforge_private.refuse('JF002',
-            'options must be an object, without keys and parents', '{"field": "options"}');
+            'options must be an object without keys and parents', '{"field": "options"}');
     end if;
     select min(e.index) filter (where jsonb_typeof(e.payload) <> 'object') - 1 as bad,
            min(e.index) filter (where pg_column_size(e.payload) > 262144) - 1 as large,
@@ -28,10 +28,10 @@ begin
       from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
     -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     if v_found.largest > 500 and jsonb_path_exists(p_payloads, 'strict $.**{66 to last}') then
-        perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',
+        perform jobforge_private.refuse('JF007', 'The payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');
     elsif v_found.bad is not null then
-        perform jobforge_private.refuse('JF002', 'a job must be an object, and its payload too',
+        perform jobforge_private.refuse('JF002', 'Each job and its payload must be JSON objects',
             jsonb_build_object('field', 'payload', 'index', v_found.bad));
     elsif v_found.large is not null then
         perform jobforge_private.refuse_large_payload(v_found.large::integer);

@@ -31,7 +31,7 @@ begin
     v_pending := v_earlier.jobs + v_later.jobs;
     if v_pending + p_more > p_limit then
         perform jobforge_private.refuse('JF008',
-            format('the tenant has %s pending jobs of %s allowed', v_pending, p_limit),
+            format('The tenant has %s pending jobs; the limit is %s', v_pending, p_limit),
             jsonb_build_object('depth', v_pending, 'limit', p_limit));
     end if;
     if p_limit > 10000 then

@@ -19,12 +19,13 @@ declare
 begin
     perform jobforge_private.check_name('request_key', p_request_key, 255);
     if octet_length(p_body_hash) is distinct from 32 then
-        perform jobforge_private.refuse('JF002', 'body_hash must be a SHA-256',
+        perform jobforge_private.refuse('JF002', 'body_hash must be a SHA-256 hash',
             '{"field": "body_hash"}');
     end if;
     v_answered := jobforge_private.reserve_request(v_tenant, p_request_key, p_body_hash);
     if v_answered.body_hash <> p_body_hash then
-        perform jobforge_private.refuse('JF013', 'the idempotency key was used for another request',
+        perform jobforge_private.refuse('JF013',
+            'The idempotency key was already used for a different request',
             jsonb_build_object('request_key', p_request_key));
     elsif v_answered.key is not null then
         return query

@@ -36,39 +36,39 @@ begin
                           or jsonb_array_length(v_value) not between 1 and 50000
                           or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string" ||
                  !(@ like_regex "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" flag "i"))')
-                    then 'must be a list of the ids of jobs' end
+                    then 'must be a list of job IDs' end
             when field = 'far_future' then
                 case when jsonb_typeof(v_value) <> 'boolean' then 'must be true or false' end
             when field in ('definition', 'queue', 'run_at', 'expires_at', 'key', 'key_mode',
                            'on_conflict', 'limit_key', 'correlation_id', 'traceparent',
                            'created_by', 'artifact_ref', 'on_parent_failure') then
                 case when jsonb_typeof(v_value) <> 'string' then 'must be a string' end
-            else 'is not a field of a job'
+            else 'is not a valid job field'
         end;
         rule := coalesce(rule, case field
             when 'definition' then case
                 when v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$'
-                then 'must be a key or key@version' end
+                then 'must be a definition key or key@version' end
             when 'version' then case when v_text::numeric not between 1 and 1e9
                 then 'must be at least 1' end
             when 'queue' then case when v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$'
                 then 'must be a name of at most 50 letters, digits and _ . : -' end
             when 'priority' then case when v_text::numeric not between -32768 and 32767
-                then 'must lie between -32768 and 32767' end
+                then 'must be between -32768 and 32767' end
             when 'max_attempts' then case when v_text::numeric not between 1 and 1000
-                then 'must lie between 1 and 1000' end
+                then 'must be between 1 and 1000' end
             when 'timeout_s' then case when v_text::numeric not between 1 and 604800
-                then 'must lie between 1 and 604800' end
+                then 'must be between 1 and 604800' end
             when 'run_at' then
                 jobforge_private.time_fault(v_text, p_options @> '{"far_future": true}')
             when 'expires_at' then jobforge_private.time_fault(v_text, true)
             when 'delay_s' then case
                 when v_text::numeric > 31622400 and not p_options @> '{"far_future": true}'
-                then 'is more than a year ahead; set far_future to allow it' end
+                then 'is more than one year ahead; set far_future to allow it' end
             when 'key_mode' then case when v_text not in ('retained', 'active', 'window')
                 then 'must be retained, active or window'
                 when v_text = 'window' and not p_options ? 'key_window_s'
-                then 'window needs key_window_s' end
+                then 'window requires key_window_s' end
             when 'on_conflict' then case when v_text not in ('existing', 'replace', 'raise')
                 then 'must be existing, replace or raise' end
             when 'on_parent_failure' then case when v_text not in ('cancel', 'run', 'wait')

@@ -36,13 +36,14 @@ begin
                    coalesce(v_key.payload, '{}')) as r;
         continue when status = 'created';
         if v_key.on_conflict = 'raise' then
-            perform jobforge_private.refuse('JF011', 'a job with this idempotency key exists',
+            perform jobforge_private.refuse('JF011',
+                'A job with this idempotency key already exists',
                 jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index - 1,
                                    'same_payload', v_is_same));
         elsif v_key.on_conflict = 'replace' then
             if jobforge_private.is_same_call(job_id, p_first_id) then
                 perform jobforge_private.refuse('JF002',
-                    'key stands twice in one call, to be replaced',
+                    'key occurs twice in one call with on_conflict = replace',
                     jsonb_build_object('field', 'key', 'index', index - 1));
             end if;
             v_replaced := v_replaced || index;

@@ -5,7 +5,7 @@ language plpgsql stable
 as $$
 begin
     if jobforge_private.is_erased(p_tenant_id) then
-        perform jobforge_private.refuse('JF014', 'the tenant is erased',
+        perform jobforge_private.refuse('JF014', 'The tenant is erased',
             jsonb_build_object('tenant_id', p_tenant_id));
     end if;
 end $$;

@@ -5,7 +5,7 @@ language plpgsql immutable
 as $$
 begin
     if p_flags & 8 = 8 then
-        perform jobforge_private.refuse('JF005', 'an erased job cannot be retried',
+        perform jobforge_private.refuse('JF005', 'An erased job cannot be retried',
             jsonb_build_object('job_id', p_job_id));
     end if;
 end $$;

@@ -15,7 +15,7 @@ declare
 begin
     if v_tenant <> p_tenant_id then
         perform jobforge_private.refuse('JF006',
-            'the tenant named differs from the tenant of this transaction');
+            'The given tenant differs from the transaction''s tenant');
     end if;
     update jobforge.operations as o
        set progress = case when p_found then o.progress - 'listed'

@@ -21,7 +21,7 @@ begin
     perform jobforge_private.require_read_committed('delete_tenant');
     if coalesce(p_tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
-        perform jobforge_private.refuse('JF002', 'tenant_id must be the id of a tenant',
+        perform jobforge_private.refuse('JF002', 'tenant_id must be the ID of a tenant',
             '{"field": "tenant_id"}');
     end if;
     insert into jobforge.tenants as t (id, created_at, updated_at, paused_at, erased_at)

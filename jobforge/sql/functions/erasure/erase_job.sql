@@ -38,7 +38,8 @@ begin
         returning f.created_at into v_created_at;
     end if;
     if v_created_at is null or v_state <> 'dead' then
-        perform jobforge_private.refuse_job_action(v_tenant, p_job_id, 'erased: cancel it first');
+        perform jobforge_private.refuse_job_action(v_tenant, p_job_id,
+            'erased; cancel the job first');
     end if;
     perform jobforge_private.erase_job_history(v_tenant, p_job_id, v_created_at, v_mark);
     perform jobforge_private.record_job_event(v_tenant, p_job_id, 'erased');

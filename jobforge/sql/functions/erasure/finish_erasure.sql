@@ -8,7 +8,7 @@ as $$
 begin
     perform from jobforge.tenants as t where t.id = o.tenant_id for update skip locked;
     if not found then
-        return jobforge_private.defer_erasure(o, 'waits for the row of the tenant');
+        return jobforge_private.defer_erasure(o, 'waiting for a lock on the tenant''s row');
     end if;
     delete from jobforge.request_rates as r
      where r.ctid = any (array(
@@ -23,7 +23,7 @@ begin
     if exists (select from jobforge.rate_limits as b
                 where b.bucket = 'tenant:' || o.tenant_id
                    or b.bucket like 'key:' || o.tenant_id || '/%') then
-        return jobforge_private.defer_erasure(o, 'waits for the buckets of its rate limits');
+        return jobforge_private.defer_erasure(o, 'waiting for locks on the tenant''s rate limits');
     end if;
     update jobforge.tenants as t
        set slug = null, name = null, timezone = 'UTC', weight = 1, max_running = null,

@@ -18,7 +18,7 @@ begin
     return query
     update jobforge.operations as o
        set due_at = jobforge_private.now() + interval '30 seconds', state = 'waiting',
-           reason = 'waits for its artifacts to be deleted'
+           reason = 'waiting for the tenant''s artifacts to be deleted'
       from (select e.tenant_id, e.id from jobforge.operations as e
              where e.finished_at is null and e.due_at <= jobforge_private.now()
                and e.progress ->> 'phase' = 'artifacts'

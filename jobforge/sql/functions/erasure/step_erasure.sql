@@ -33,17 +33,17 @@ begin
         if array(select jsonb_array_elements_text(o.progress -> 'before'))
            && jobforge_private.open_transactions() then
             return jobforge_private.defer_erasure(o,
-                'waits for transactions that began earlier to end');
+                'waiting for earlier transactions to finish');
         end if;
         o.progress := o.progress || '{"phase": "artifacts"}';
         o.state := 'waiting';
-        o.reason := 'waits for a server, a Python worker or jobforge tenants delete to delete its '
-                    'artifacts';
+        o.reason := 'waiting for a server, a Python worker or jobforge tenants delete '
+                    'to delete the artifacts';
         return o;
     elsif v_phase = 'proof'
           and not (jobforge_private.try_lock('statistics')
                    and jobforge_private.try_lock('partitions')) then
-        return jobforge_private.defer_erasure(o, 'waits for maintenance to end');
+        return jobforge_private.defer_erasure(o, 'waiting for maintenance to finish');
     end if;
 
     for v_table in
@@ -86,14 +86,14 @@ begin
         end if;
         o.progress := o.progress || '{"phase": "artifacts", "listed": false}';
         o.state := 'waiting';
-        o.reason := 'waits for a server, a Python worker or jobforge tenants delete to check that '
-                    'no artifact is left';
+        o.reason := 'waiting for a server, a Python worker or jobforge tenants delete '
+                    'to check that no artifact is left';
     elsif v_found is not null then
         if jobforge_private.find_tenant_rows(o.tenant_id, o.id, true) is not null then
             o.progress := (o.progress - 'listed') || '{"phase": "jobs"}';
         end if;
         return jobforge_private.defer_erasure(
-            o, format('waits for rows of %s that other transactions have locked', v_found));
+            o, format('waiting for rows of %s that other transactions have locked', v_found));
     end if;
     return o;
 end $$;

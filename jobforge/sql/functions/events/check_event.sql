@@ -10,20 +10,20 @@ declare
 begin
     if p_name is null or p_name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$' then
         perform jobforge_private.refuse('JF002',
-            'name must be of 1 to 200 letters, digits and _ . : -, such as order.paid',
+            'name must be 1 to 200 letters, digits and _ . : -, such as order.paid',
             '{"field": "name"}');
     elsif jsonb_typeof(p_data) is distinct from 'object' then
         perform jobforge_private.refuse('JF002', 'data must be a JSON object', '{"field": "data"}');
     -- `#> '{}'`: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_data #> '{}') > 262144 then
-        perform jobforge_private.refuse('JF007', 'the data is larger than 256 KiB',
+        perform jobforge_private.refuse('JF007', 'data is larger than 256 KiB',
             '{"field": "data", "limit": 262144}');
     elsif not jobforge_private.is_bounded(p_data) then
         perform jobforge_private.refuse_unbounded('data', p_data);
     -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_data #> '{}') > 500
           and jsonb_path_exists(p_data, 'strict $.**{65 to last}') then
-        perform jobforge_private.refuse('JF007', 'the data is nested more than 64 levels deep',
+        perform jobforge_private.refuse('JF007', 'data is nested more than 64 levels deep',
             '{"field": "data", "limit": 64}');
     elsif p_options = '{}' then
         return;
@@ -37,7 +37,7 @@ begin
       from jsonb_object_keys(p_options) as o(name)
      where o.name not in ('correlation_id', 'key', 'traceparent');
     if found then
-        perform jobforge_private.refuse('JF002', format('%s is not an option of an event', v_other),
+        perform jobforge_private.refuse('JF002', format('%s is not a valid event option', v_other),
             jsonb_build_object('field', v_other));
     end if;
     v_fault := jobforge_private.job_fault(p_options || '{"definition": "event"}');

@@ -32,6 +32,6 @@ begin
       from jobforge.events as e
      where e.tenant_id = v_tenant and e.id = p_id;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'Event not found', jsonb_build_object('id', p_id));
     end if;
 end $$;

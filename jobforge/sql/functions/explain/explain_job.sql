@@ -18,7 +18,7 @@ begin
     select * into v_job from jobforge.all_jobs as a
      where a.tenant_id = v_tenant and a.id = p_job_id limit 1;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such job',
+        perform jobforge_private.refuse('JF004', 'Job not found',
             jsonb_build_object('job_id', p_job_id));
     end if;
     if v_job.state in ('succeeded', 'canceled', 'dead') then
@@ -30,8 +30,8 @@ begin
                            where w.tenant_id = v_tenant and w.waiter_id = p_job_id
                              and jobforge_private.is_awaited(w)) then
         return query select
-            'freed_soon', 'All its parents have ended. Maintenance frees it within a minute.',
-            'Wait. If no scheduler is live, start a worker: every worker with a database has one.',
+            'freed_soon', 'All parents are finished. Maintenance releases the job within a minute.',
+            'Wait. If no scheduler is live, start a worker: each worker with a database runs one.',
             '{}'::jsonb;
     else
         return query select * from jobforge_private.explain_wait(v_job);
@@ -39,11 +39,12 @@ begin
         if not found and v_job.state = 'scheduled' and v_job.queued_at is null then
             return query select
                 case when v_job.error is null then 'scheduled' else 'backing_off' end,
-                format('It is %s until %s.',
-                       case when v_job.error is null then 'scheduled to wait'
-                            else format('waiting after failed attempt %s', v_job.attempt) end,
+                format('%s %s.',
+                       case when v_job.error is null then 'Scheduled for'
+                            else format('Attempt %s failed; the next attempt starts at',
+                                        v_job.attempt) end,
                        v_job.run_at),
-                'Reschedule it to run now.',
+                'Reschedule the job to run it now.',
                 jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt,
                                    'error', jobforge_private.readable(v_job.error));
         elsif not found and v_job.state = 'blocked' then

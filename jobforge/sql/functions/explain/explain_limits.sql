@@ -22,9 +22,9 @@ begin
                 v_limit.max_running);
             if v_running >= v_limit.max_running then
                 return query select v_limit.kind || '_cap_reached',
-                    format('The cap of its %s is reached: %s of %s slots.',
+                    format('The concurrency limit of the %s is reached: %s of %s slots are in use.',
                            v_limit.kind, v_running, v_limit.max_running),
-                    'Wait for a slot, or raise the cap.',
+                    'Wait for a slot, or raise the limit.',
                     jsonb_build_object('running', v_running, 'max_running', v_limit.max_running,
                         'held_by', (
                             select coalesce(jsonb_agg(jsonb_build_object(
@@ -45,9 +45,9 @@ begin
                                                           p_now);
             if v_tokens < 1 then
                 return query select v_limit.kind || '_rate_limited',
-                    format('The rate of its %s is used up: %s in %s s.',
+                    format('The rate limit of the %s is reached: %s per %s s.',
                            v_limit.kind, v_limit.rate_limit, v_limit.rate_period_s),
-                    'Wait for the next slot, or raise the rate.',
+                    'Wait, or raise the rate limit.',
                     jsonb_build_object('rate_limit', v_limit.rate_limit,
                         'rate_period_s', v_limit.rate_period_s,
                         'next_at', p_now + make_interval(

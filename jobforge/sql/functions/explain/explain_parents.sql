@@ -24,16 +24,16 @@ as $$
                  limit 1000) as few
     )
     select 'waiting_parents',
-           format('It waits for %s%s.',
-                  case when c.parents = 1 then 'a parent'
+           format('Waiting for %s%s.',
+                  case when c.parents = 1 then '1 parent'
                        when c.parents < 1000 then c.parents || ' parents'
-                       else '1000 parents or more' end,
+                       else '1000 or more parents' end,
                   (select ': ' || string_agg(
                               format('%s %s is %s', w.definition, w.job_id, w.state), ', ')
                      from (select * from awaited limit 3) as w)),
            case when (select bool_or(w.state in ('dead', 'canceled')) from awaited as w)
                 then 'Retry the parent that did not succeed, or cancel this job.'
-                else 'Wait for them, or cancel it.' end,
+                else 'Wait for the parents, or cancel this job.' end,
            jsonb_build_object('waiting_for', c.parents, 'parents', (
                select coalesce(jsonb_agg(to_jsonb(w)), '[]') from awaited as w))
       from counted as c

@@ -3,9 +3,9 @@ create or replace function jobforge_private.explain_pauses(p_job jobforge.all_jo
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
-    select p.code, format('%s is paused since %s.', p.what, p.paused_at), p.remedy,
+    select p.code, format('%s has been paused since %s.', p.what, p.paused_at), p.remedy,
            jsonb_build_object('paused_at', p.paused_at)
-      from (select 'tenant_paused' as code, 'Its tenant' as what, t.paused_at,
+      from (select 'tenant_paused' as code, 'The tenant' as what, t.paused_at,
                    'Resume the tenant.' as remedy
               from jobforge.tenants as t where t.id = p_job.tenant_id
             union all

@@ -9,13 +9,13 @@ language sql stable
 as $$
     select 'waiting_slot',
            case a.ahead
-               when 0 then format('It is ready since %s, and the first of the tenant''s jobs in '
+               when 0 then format('Ready since %s; the first of the tenant''s jobs in '
                                   'queue %s.', p_job.queued_at, p_job.queue)
-               else format('It is ready since %s; %s of the tenant''s jobs in queue %s go first.',
+               else format('Ready since %s; %s of the tenant''s jobs in queue %s run first.',
                            p_job.queued_at,
                            case when a.ahead < 1000 then a.ahead::text else '1000 or more' end,
                            p_job.queue) end,
-           'Wait, raise its priority, or add workers.',
+           'Wait, raise the job''s priority, or add workers.',
            jsonb_build_object('queued_at', p_job.queued_at, 'ahead', a.ahead,
                               'waited_s', extract(epoch from p_now - p_job.queued_at))
       from (select count(*) as ahead

@@ -10,23 +10,23 @@ as $$
     select case when e.is_expired then 'lease_expired'
                 when p_job.cancel_requested_at is not null then 'canceling' else 'running' end,
            case when e.is_expired and g.until is not null
-                then format('Its lease expired at %s, in an outage. Its worker has until %s to '
+                then format('The lease expired at %s, during an outage. The worker has until %s to '
                             'report.', p_job.lease_expires_at, g.until)
                 when e.is_expired
-                then format('Its worker stopped renewing the lease, which ended at %s.',
+                then format('The worker stopped renewing the lease, which expired at %s.',
                             p_job.lease_expires_at)
                 when p_job.cancel_requested_at is not null
-                then format('It was asked to stop at %s and has not ended yet.',
+                then format('Asked to stop at %s, but still running.',
                             p_job.cancel_requested_at)
-                else format('It runs since %s, attempt %s of %s.',
+                else format('Running since %s, attempt %s of %s.',
                             p_job.started_at, p_job.attempt, p_job.max_attempts) end,
            case when e.is_expired and g.until is not null
-                then 'Nothing: it continues if its worker reports, else it is reaped after that.'
+                then 'Wait: the job continues if its worker reports in time, else it runs again.'
                 when e.is_expired
-                then 'Any live worker hands it on within seconds; start one if there is none.'
+                then 'Wait: a live worker frees the job within seconds. If none is live, start one.'
                 when p_job.cancel_requested_at is not null
-                then 'Its worker kills it after the grace period.'
-                else 'Nothing: wait, or cancel it.' end,
+                then 'Wait: the worker kills the job after the grace period.'
+                else 'Wait, or cancel the job.' end,
            jsonb_build_object('worker_id', p_job.worker_id, 'started_at', p_job.started_at,
                               'heartbeat_at', p_job.heartbeat_at,
                               'lease_expires_at', p_job.lease_expires_at)

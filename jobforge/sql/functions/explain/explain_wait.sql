@@ -7,16 +7,17 @@ as $$
     select case w.kind when 'sleep' then 'sleeping' when 'event' then 'waiting_event'
                        else 'waiting_children' end,
            case w.kind
-               when 'sleep' then format('It sleeps until %s.', p_job.run_at)
-               when 'event' then format('It waits until %s for the event %s%s.', p_job.run_at,
+               when 'sleep' then format('Sleeping until %s.', p_job.run_at)
+               when 'event' then format('Waiting until %s for the event %s%s.', p_job.run_at,
                     w.name, case when m.match <> '{}' then ' with ' || m.match::text end)
-               else format('It waits for %s of the %s jobs that it gathers.', c.open,
+               else format('Waiting for %s of %s gathered jobs.', c.open,
                            cardinality(w.jobs)) end,
            case w.kind
-               when 'sleep' then 'Wait, or reschedule it: that ends the sleep.'
-               when 'event' then 'Emit the event, or reschedule it: that ends the wait as if its '
-                    || 'time were up.'
-               else 'Wait for them, or cancel them: it goes on when all have ended.' end,
+               when 'sleep' then 'Wait, or reschedule the job to end the sleep.'
+               when 'event' then 'Emit the event, or reschedule the job to end the wait as if '
+                    || 'it had timed out.'
+               else 'Wait for these jobs, or cancel them. This job continues when all '
+                    || 'are finished.' end,
            jsonb_strip_nulls(jsonb_build_object(
                'since', w.since, 'until', case when w.kind <> 'gather' then p_job.run_at end,
                'event', case when w.kind = 'event' then w.name end,

@@ -18,7 +18,7 @@ begin
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = v_tenant and j.state = 'dead'
                           and j.fingerprint = p_fingerprint) then
-        perform jobforge_private.refuse('JF004', 'no such failure',
+        perform jobforge_private.refuse('JF004', 'Failure group not found',
             jsonb_build_object('fingerprint', p_fingerprint));
     end if;
     insert into jobforge.failure_notes as k (

@@ -20,7 +20,7 @@ begin
         elsif jsonb_typeof(v_value) not in ('string', 'null') then
             v_fault := 'must be a string';
         elsif length(v_value #>> '{}') > v_most then
-            v_fault := format('has more than %s characters', v_most);
+            v_fault := format('must have at most %s characters', v_most);
         elsif v_field = 'snoozed_until' then
             v_fault := jobforge_private.time_fault(v_value #>> '{}', false);
         end if;

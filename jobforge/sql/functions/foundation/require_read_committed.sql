@@ -10,10 +10,10 @@ begin
     -- READ UNCOMMITTED is READ COMMITTED in Postgres.
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
         perform jobforge_private.refuse('JF012',
-            format('%s needs a READ COMMITTED transaction, and this one is %s', p_what,
+            format('%s requires a READ COMMITTED transaction; this one is %s', p_what,
                    upper(current_setting('transaction_isolation'))),
             jsonb_build_object('isolation', current_setting('transaction_isolation')),
-            'Call it in a transaction of its own that starts with '
-            || 'BEGIN ISOLATION LEVEL READ COMMITTED.');
+            'Call it in a separate transaction that starts with '
+            || 'BEGIN ISOLATION LEVEL READ COMMITTED');
     end if;
 end $$;

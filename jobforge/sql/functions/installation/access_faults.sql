@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query
-    select format('role %s does not exist', w.role)
+    select format('Role %s does not exist', w.role)
       from (select o.owner as role from jobforge_private.wanted_owners() as o
             union
             select g.role from jobforge_private.wanted_grants() as g) as w
@@ -20,7 +20,7 @@ begin
     union all
     select f.fault from jobforge_private.policy_faults() as f
     union all
-    select format('function %s has no search_path of its own', p.oid::regprocedure)
+    select format('Function %s does not set search_path', p.oid::regprocedure)
       from pg_catalog.pg_proc as p
      where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[]) and p.prosecdef
        and not exists (select from unnest(p.proconfig) as s(setting)

@@ -49,7 +49,7 @@ as $$
      cross join lateral (select case d.grantee when 0 then 'public'
                                 else quote_ident(pg_get_userbyid(d.grantee)) end as name) as n
     union all
-    select format('%s may pass on %s on %s %s', n.name, a.privilege, o.kind, o.name),
+    select format('%s can grant %s on %s %s to other roles', n.name, a.privilege, o.kind, o.name),
            format('revoke grant option for %s on %s %s from %s cascade', a.privilege,
                   replace(o.kind, 'view', 'table'), o.name, n.name)
       from actual as a

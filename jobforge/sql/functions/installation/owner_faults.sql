@@ -4,7 +4,7 @@
 create or replace function jobforge_private.owner_faults() returns table (fault text, remedy text)
 language sql stable
 as $$
-    select format('%s %s is owned by %s, not by %s', a.kind, a.name, a.owner, w.owner),
+    select format('%s %s is owned by %s instead of %s', a.kind, a.name, a.owner, w.owner),
            format('alter %s %s owner to %I', a.kind, a.name, w.owner)
       from jobforge_private.wanted_owners() as w
       join (select 'schema' as kind, n.oid, n.nspname::text as name,
@@ -24,7 +24,7 @@ as $$
            on a.kind = w.kind and a.oid = w.object
      where a.owner <> w.owner
     union all
-    select format('new functions of %s may be executed by everybody', r.rolname),
+    select format('New functions of %s are executable by every role', r.rolname),
            format('alter default privileges for role %I revoke execute on functions from public',
                   r.rolname)
       from pg_catalog.pg_roles as r

@@ -20,13 +20,13 @@ as $$
     ), wanted as materialized (
         select * from jobforge_private.wanted_policies()
     )
-    select format('table %s is not under forced row-level security', t.name),
+    select format('Table %s does not force row-level security', t.name),
            format('alter table %s enable row level security, force row level security', t.name)
       from tables as t
      where not (t.relrowsecurity and t.relforcerowsecurity)
     union all
-    select format(case when a.name is null then 'table %s lacks the policy %s'
-                       else 'table %s has another policy %s' end, t.name, w.name),
+    select format(case when a.name is null then 'Table %s lacks policy %s'
+                       else 'Table %s has a different policy %s' end, t.name, w.name),
            format('drop policy if exists %I on %s; create policy %I on %s for %s to %I '
                   'using (%s)%s',
                   w.name, t.name, w.name, t.name, w.command, w.role, w.reads,
@@ -38,13 +38,13 @@ as $$
      where (a.is_permissive, a.roles, a.command, a.reads, a.writes)
            is distinct from (true, array[w.role], w.command, w.reads, w.writes)
     union all
-    select format('table %s has the stray policy %s', t.name, a.name),
+    select format('Table %s has an unexpected policy %s', t.name, a.name),
            format('drop policy %I on %s', a.name, t.name)
       from actual as a
       join tables as t on t.oid = a.object
      where not exists (select from wanted as w where w.object = a.object and w.name = a.name)
     union all
-    select format('view %s shows rows with the rights of its owner', c.relname),
+    select format('View %s reads rows with its owner''s rights', c.relname),
            format('alter view jobforge.%I set (security_invoker = true)', c.relname)
       from pg_catalog.pg_class as c
      where c.relnamespace = 'jobforge'::regnamespace and c.relkind = 'v'

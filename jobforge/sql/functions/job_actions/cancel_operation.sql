@@ -14,10 +14,10 @@ begin
      where o.tenant_id = v_tenant and o.id = p_id
        for update;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such operation',
+        perform jobforge_private.refuse('JF004', 'Operation not found',
             jsonb_build_object('id', p_id));
     elsif v_operation.state in ('done', 'failed') then
-        perform jobforge_private.refuse('JF005', format('the operation is %s', v_operation.state),
+        perform jobforge_private.refuse('JF005', format('The operation is %s', v_operation.state),
             jsonb_build_object('id', p_id, 'state', v_operation.state));
     elsif v_operation.state <> 'canceled' then
         update jobforge.operations as o

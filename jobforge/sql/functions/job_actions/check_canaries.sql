@@ -17,7 +17,7 @@ begin
          where q.tenant_id = o.tenant_id and q.id = c.id) as j;
     if v_dead is not null then
         o.state := 'failed';
-        o.reason := format('canary %s died again', v_dead);
+        o.reason := format('canary job %s failed again', v_dead);
     elsif v_is_live then
         o.due_at := jobforge_private.now() + interval '1 second';
     else

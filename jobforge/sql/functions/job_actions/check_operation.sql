@@ -28,14 +28,15 @@ begin
     perform jobforge_private.read_filter(p_filter);
     for v_field, v_value in select o.key, o.value from jsonb_each(p_options) as o loop
         v_fault := case
-            when v_field <> all (v_allowed) then format('is no option of a %s', p_kind)
+            when v_field <> all (v_allowed)
+                then format('is not an option of a %s operation', p_kind)
             when v_field = 'reason' then
                 case when jsonb_typeof(v_value) <> 'string' or length(v_value #>> '{}') > 1000
-                     then 'must be a string of up to 1000 characters' end
+                     then 'must be a string of at most 1000 characters' end
             when jsonb_typeof(v_value) <> 'number' then 'must be a number'
             when v_field = 'rate' then
                 case when not v_value::numeric between 0.001 and 100000
-                     then 'must lie between 0.001 and 100000' end
+                     then 'must be between 0.001 and 100000' end
             when not v_value::numeric between 1 and 1000 or v_value::numeric % 1 <> 0
                 then 'must be a whole number between 1 and 1000' end;
         if v_fault is not null then

@@ -20,7 +20,7 @@ begin
       from jobforge.operations as o
      where o.tenant_id = v_tenant and o.id = p_id;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such operation',
+        perform jobforge_private.refuse('JF004', 'Operation not found',
             jsonb_build_object('id', p_id));
     end if;
 end $$;

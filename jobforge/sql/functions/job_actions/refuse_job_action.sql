@@ -13,9 +13,9 @@ begin
     select a.state into v_state from jobforge.all_jobs as a
      where a.tenant_id = p_tenant_id and a.id = p_job_id;
     if v_state is null then
-        perform jobforge_private.refuse('JF004', 'no such job',
+        perform jobforge_private.refuse('JF004', 'Job not found',
             jsonb_build_object('job_id', p_job_id));
     end if;
-    perform jobforge_private.refuse('JF005', format('a %s job cannot be %s', v_state, p_action),
+    perform jobforge_private.refuse('JF005', format('A %s job cannot be %s', v_state, p_action),
         jsonb_build_object('job_id', p_job_id, 'state', v_state));
 end $$;

@@ -34,7 +34,7 @@ begin
      limit 1;
     if found then
         perform jobforge_private.refuse('JF005',
-            'a parent is dead or canceled: retry that first',
+            'A parent is dead or canceled; retry the parent first',
             jsonb_build_object('job_id', v_parent));
     end if;
     v_id := jobforge_private.nth_id(jobforge_private.uuid7(), 0);

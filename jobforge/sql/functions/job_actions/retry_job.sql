@@ -31,7 +31,7 @@ declare
 begin
     perform jobforge_private.require_read_committed('retry_job');
     if p_attempts is not null and p_attempts not between 1 and 1000 then
-        perform jobforge_private.refuse('JF002', 'attempts must lie between 1 and 1000',
+        perform jobforge_private.refuse('JF002', 'attempts must be between 1 and 1000',
             '{"field": "attempts"}');
     end if;
     if p_payload is not null then

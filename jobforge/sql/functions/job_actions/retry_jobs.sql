@@ -30,10 +30,10 @@ begin
     perform jobforge_private.check_bounded('filter', p_filter);
     perform jobforge_private.read_filter(v_filter);
     if p_rate not between 0.001 and 100000 then
-        perform jobforge_private.refuse('JF002', 'rate must lie between 0.001 and 100000',
+        perform jobforge_private.refuse('JF002', 'rate must be between 0.001 and 100000',
             '{"field": "rate"}');
     elsif p_attempts not between 1 and 1000 then
-        perform jobforge_private.refuse('JF002', 'attempts must lie between 1 and 1000',
+        perform jobforge_private.refuse('JF002', 'attempts must be between 1 and 1000',
             '{"field": "attempts"}');
     elsif p_dry_run then
         return (select count(*) from jobforge_private.matching_jobs(

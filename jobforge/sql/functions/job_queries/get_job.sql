@@ -26,7 +26,7 @@ begin
        and (a.finished_at is null or a.finished_at between v_since and v_until)
      limit 1;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such job',
+        perform jobforge_private.refuse('JF004', 'Job not found',
             jsonb_build_object('job_id', p_job_id));
     end if;
     v_ended_until := least(v_until, v_job.finished_at + interval '1 day');

@@ -35,7 +35,8 @@ begin
         v_ids := array(
             select jobforge_private.oldest_matching_jobs(v_tenant, p_filter, p_limit, p_before));
     else
-        perform jobforge_private.refuse('JF002', 'order is newest or oldest', '{"field": "order"}');
+        perform jobforge_private.refuse('JF002',
+            'order must be newest or oldest', '{"field": "order"}');
     end if;
     return query
     select a.id, case when a.cancel_requested_at is not null and a.state = 'running'

@@ -21,11 +21,11 @@ begin
     perform jobforge_private.check_leases(p_worker_id, p_notes);
     if exists (select from jsonb_array_elements(p_notes) as n(note)
                 where coalesce(n.note ->> 'kind', '') not in ('progress', 'log', 'event')) then
-        perform jobforge_private.refuse('JF002', 'the kind of a note is progress, log or event',
+        perform jobforge_private.refuse('JF002', 'kind must be progress, log or event',
             '{"field": "kind"}');
     elsif exists (select from jsonb_array_elements(p_notes) as n(note)
                    where jsonb_typeof(n.note -> 'data') is distinct from 'object') then
-        perform jobforge_private.refuse('JF002', 'the data of a note is an object',
+        perform jobforge_private.refuse('JF002', 'data must be a JSON object',
             '{"field": "data"}');
     end if;
     return query

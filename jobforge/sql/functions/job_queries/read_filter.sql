@@ -10,13 +10,13 @@ declare
 begin
     perform jobforge_private.check_bounded('filter', p_filter);
     if jsonb_typeof(p_filter) is distinct from 'object' then
-        perform jobforge_private.refuse('JF002', 'a filter must be a JSON object',
+        perform jobforge_private.refuse('JF002', 'filter must be a JSON object',
             '{"field": "filter"}');
     end if;
     for v_field in select jsonb_object_keys(p_filter) loop
         if v_field not in ('state', 'definition', 'queue', 'tag', 'source', 'key', 'correlation_id',
                            'fingerprint', 'created_after', 'created_before') then
-            v_fault := 'is not a field of a filter';
+            v_fault := 'is not a valid filter field';
         elsif v_field like 'created_%' then
             v_fault := jobforge_private.time_fault(p_filter ->> v_field, true);
         end if;
@@ -33,7 +33,7 @@ begin
         if not f.states <@ '{scheduled,blocked,queued,running,canceling,succeeded,canceled,dead,
                               failed}'::text[]
            or f.states = '{}' then
-            perform jobforge_private.refuse('JF002', 'state is none of the known states',
+            perform jobforge_private.refuse('JF002', 'state must be a known job state',
                 '{"field": "state"}');
         end if;
     end if;

@@ -13,7 +13,7 @@ declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     if p_window_s is null or not p_window_s between 0 and 31622400 then
-        perform jobforge_private.refuse('JF002', 'the window lasts at most a year',
+        perform jobforge_private.refuse('JF002', 'window_s must be at most one year',
             '{"field": "window_s"}');
     end if;
     return query

@@ -11,7 +11,8 @@ begin
               || !exists(@.job_id) || !exists(@.lease))')
     then
         perform jobforge_private.refuse('JF002',
-            'jobs must be an array of at most 5000 objects with tenant_id, job_id and lease, of one worker',
+            'jobs must be an array of at most 5000 objects of one worker with tenant_id, job_id '
+            || 'and lease',
             '{"field": "jobs"}');
     elsif jsonb_path_exists(p_jobs, 'strict $.** ? (@.abs() >= 1e309)') then
         -- save_steps handles results that cannot be stored.
@@ -22,6 +23,6 @@ begin
     perform count(o.lease) from jobforge_private.read_outcomes(p_worker_id, p_jobs) as o;
 exception
     when data_exception then
-        perform jobforge_private.refuse('JF002', 'jobs cannot be read: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Invalid jobs: ' || sqlerrm,
             '{"field": "jobs"}');
 end $$;

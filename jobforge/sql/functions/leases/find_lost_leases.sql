@@ -65,7 +65,7 @@ begin
             select jsonb_agg(jsonb_build_object(
                    'tenant_id', l.tenant_id, 'job_id', l.id, 'worker_id', l.worker_id,
                    'lease', l.lease, 'outcome', 'lease_lost', 'error', jsonb_build_object(
-                       'type', 'LeaseLost', 'message', 'the worker stopped renewing its lease')))
+                       'type', 'LeaseLost', 'message', 'The worker stopped renewing its lease')))
               from lost as l)
           into v_extended, v_lost;
         exit when v_lost is not null or v_extended = 0;

@@ -20,7 +20,7 @@ begin
                'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)), p_lease_s) as h
      where h.job_id = p_job_id;
     if v_status is null or v_status = 'lost' then
-        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'The lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;
     return v_status;

@@ -43,7 +43,7 @@ begin
     perform jobforge_private.require_read_committed('heartbeat_jobs');
     perform jobforge_private.check_leases(p_worker_id, p_jobs);
     if p_lease_s is null or not p_lease_s between 1 and 3600 then
-        perform jobforge_private.refuse('JF002', 'a lease lasts 1 to 3600 seconds',
+        perform jobforge_private.refuse('JF002', 'lease_s must be between 1 and 3600',
             '{"field": "lease_s"}');
     end if;
     -- `limit 1` enforces one index lookup per job, whatever the statistics say.

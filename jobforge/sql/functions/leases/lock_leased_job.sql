@@ -17,10 +17,10 @@ begin
        and j.worker_id = p_worker_id and j.lease = p_lease
        for update;
     if not found then
-        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'The lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     elsif v_asked_at is not null then
-        perform jobforge_private.refuse('JF005', 'the job was asked to stop',
+        perform jobforge_private.refuse('JF005', 'The job was asked to stop',
             jsonb_build_object('job_id', p_job_id));
     end if;
 end $$;

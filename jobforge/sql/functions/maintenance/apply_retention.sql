@@ -32,7 +32,7 @@ begin
     perform jobforge_private.require_read_committed('apply_retention');
     perform jobforge_private.check_limit(p_limit, 1000000);
     if p_history_days < 1 or p_dead_days < 1 or p_audit_days < 1 then
-        perform jobforge_private.refuse('JF002', 'history is kept for at least one day',
+        perform jobforge_private.refuse('JF002', 'history_days must be at least 1',
             '{"field": "history_days"}');
     elsif p_kind <> 'partitions' and p_kind <> all (v_sweeps) then
         perform jobforge_private.refuse('JF002', 'kind must be partitions or one of '

@@ -15,9 +15,12 @@ declare
 begin
     if p_task is null
        or p_task not in ('statistics', 'partitions', 'retention', 'blocked_jobs') then
-        perform jobforge_private.refuse('JF002', 'there is no such task', '{"field": "task"}');
+        perform jobforge_private.refuse('JF002',
+            'task must be statistics, partitions, retention or blocked_jobs',
+            '{"field": "task"}');
     elsif p_every_s is null or not p_every_s between 0 and 31622400 then
-        perform jobforge_private.refuse('JF002', 'every_s must be a number of seconds up to a year',
+        perform jobforge_private.refuse('JF002',
+            'every_s must be a number of seconds, at most one year',
             '{"field": "every_s"}');
     end if;
     insert into jobforge.maintenance as m (task, started_at, since, started_by)

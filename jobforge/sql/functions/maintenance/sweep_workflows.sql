@@ -15,7 +15,8 @@ declare
     v_swept uuid[];
 begin
     perform jobforge_private.cancel_rows(
-        jobforge_private.lock_orphaned_jobs(p_before, p_limit), 'a parent is past retention');
+        jobforge_private.lock_orphaned_jobs(p_before, p_limit),
+        'a parent was removed by retention');
     with gone as (
         delete from jobforge.workflows as w
          where w.ctid = any (array(

@@ -51,7 +51,7 @@ begin
     union all
     (select 'webhook', w.id::text, w.tenant_id, w.disabled_at, w.disabled_reason
        from jobforge.webhook_endpoints as w
-      where not w.enabled and w.disabled_reason <> 'disabled by hand'
+      where not w.enabled and w.disabled_reason <> 'disabled manually'
       order by w.disabled_at
       limit 20)
     union all

@@ -87,7 +87,7 @@ begin
     union all
     select 'disabled_webhooks', null, null, count(*)::float8
       from jobforge.webhook_endpoints as w
-     where not w.enabled and w.disabled_reason <> 'disabled by hand'
+     where not w.enabled and w.disabled_reason <> 'disabled manually'
     union all
     select m.gauge, m.table_name, null, m.value from jobforge_private.measure_tables() as m;
 end $$;

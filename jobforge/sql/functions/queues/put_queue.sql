@@ -25,6 +25,6 @@ begin
     perform jobforge_private.audit(null, 'queue.put', p_queue, p_settings);
 exception
     when check_violation or data_exception or not_null_violation then
-        perform jobforge_private.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Settings out of range: ' || sqlerrm,
             '{"field": "settings"}');
 end $$;

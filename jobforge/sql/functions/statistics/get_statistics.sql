@@ -34,10 +34,10 @@ begin
     if p_step_s is null or p_step_s not between 0 and 86400 or p_step_s % 60 <> 0
        or p_step_s > 0 and date_part('epoch', v_until - v_since) > 2000.0 * p_step_s then
         perform jobforge_private.refuse('JF002',
-            'step_s must be whole minutes, a day at most, of which '
-            || 'the time asked for has 2000 at most', '{"field": "step_s"}');
+            'step_s must be a multiple of 60 and at most 86400, '
+            || 'and the period must have at most 2000 steps', '{"field": "step_s"}');
     elsif p_by not in ('definition', 'queue') then
-        perform jobforge_private.refuse('JF002', 'by can be definition or queue',
+        perform jobforge_private.refuse('JF002', 'by must be definition or queue',
             '{"field": "by"}');
     end if;
     v_first := date_bin(v_step, v_since, '2000-01-01 00:00+00');

@@ -27,14 +27,14 @@ begin
                                                          p_index))
        is not true then
         perform jobforge_private.refuse('JF002',
-            'a step has a name of 1 to 200 letters and an index', '{"field": "name"}');
+            'Each step must have a name of 1 to 200 characters and an index', '{"field": "name"}');
     end if;
     update jobforge.jobs as j
        set flags = j.flags | 4
      where j.tenant_id = v_tenant and j.id = p_job_id
        and j.state || '' = 'running' and j.worker_id = p_worker_id and j.lease = p_lease;
     if not found then
-        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'The lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;
     select s.result into v_made

@@ -17,7 +17,7 @@ declare
 begin
     if not exists (select from jobforge.all_jobs as a
                     where a.tenant_id = v_tenant and a.id = p_job_id) then
-        perform jobforge_private.refuse('JF004', 'no such job',
+        perform jobforge_private.refuse('JF004', 'Job not found',
             jsonb_build_object('job_id', p_job_id));
     end if;
     return query

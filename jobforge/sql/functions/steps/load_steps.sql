@@ -50,7 +50,7 @@ begin
          where s.tenant_id = p_tenant_id and s.job_id = p_job_id) > 33554432 then
         -- As jsonb they have six times as much at most, and jsonb_agg takes 256 MiB.
         raise program_limit_exceeded
-            using message = 'the steps of the job have more than 32 MiB of JSON text';
+            using message = 'The job''s steps have more than 32 MiB of JSON text';
     end if;
     return (
         select coalesce(jsonb_agg(jsonb_build_object(

@@ -27,7 +27,7 @@ begin
                           'kind', 'sleep', 'name', e.step -> 'name', 'index', e.step -> 'index'))
                       is not true) then
         perform jobforge_private.refuse('JF002',
-            'a step has a name of 1 to 200 letters and an index', '{"field": "steps"}');
+            'Each step must have a name of 1 to 200 characters and an index', '{"field": "steps"}');
     end if;
     for v_step in
         select s.*, row_number() over (order by s.tenant_id, s.job_id, s.place) as turn

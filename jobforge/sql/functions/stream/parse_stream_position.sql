@@ -17,17 +17,18 @@ begin
     v_position.kind := v_parts[3];
     v_position.n := v_parts[4]::bigint;
     if v_position.txid is null or v_position.txid > pg_snapshot_xmax(pg_current_snapshot()) then
-        perform jobforge_private.refuse('JF002', 'there is no such position in the stream',
+        perform jobforge_private.refuse('JF002', 'after is not a valid stream position',
             '{"field": "after", "reason": "unknown"}');
     elsif p_is_kept and v_position.at < jobforge_private.now() - interval '1 day'
           and (v_position.at at time zone 'UTC')::date < jobforge_private.first_history_day() then
-        perform jobforge_private.refuse('JF002', 'what followed this position is no longer kept',
+        perform jobforge_private.refuse('JF002',
+            'The events after this position are no longer stored',
             '{"field": "after", "reason": "expired"}');
     end if;
     return v_position;
 exception
     when data_exception then
-        perform jobforge_private.refuse('JF002', 'there is no such position in the stream',
+        perform jobforge_private.refuse('JF002', 'after is not a valid stream position',
             '{"field": "after", "reason": "unknown"}');
         return null;
 end $$;

@@ -16,14 +16,14 @@ begin
     if v_tenants = '{}' or cardinality(v_tenants) > 1000
        or array_position(v_tenants, null) is not null
        or 'ffffffff-ffff-ffff-ffff-ffffffffffff' = any (v_tenants) then
-        perform jobforge_private.refuse('JF002', 'tenants must be 1 to 1000 ids of tenants',
+        perform jobforge_private.refuse('JF002', 'tenants must be a list of 1 to 1000 tenant IDs',
             '{"field": "tenants"}');
     elsif p_login is null or v_fault = 'does not exist' then
-        perform jobforge_private.refuse('JF004', format('login %s not found', p_login),
+        perform jobforge_private.refuse('JF004', format('Login ''%s'' not found', p_login),
             jsonb_build_object('login', p_login));
     elsif v_fault is not null then
         perform jobforge_private.refuse('JF002',
-            format('the login %s cannot be bound: it %s', p_login, v_fault),
+            format('Login ''%s'' cannot be bound: it %s', p_login, v_fault),
             '{"field": "login"}', 'Bind a separate login in jobforge_client, jobforge_service or '
             || 'jobforge_worker.');
     end if;

@@ -9,15 +9,15 @@ begin
         return p_named;
     elsif p_named is not null then
         perform jobforge_private.refuse('JF006',
-            format('the login %s is bound to other tenants', session_user));
+            format('Login ''%s'' is bound to other tenants', session_user));
     elsif cardinality(p_bound) = 1 then
         return p_bound[1];
     elsif p_bound = '{}' then
         perform jobforge_private.refuse('JF006',
-            format('the login %s is bound to tenants that are all erased', session_user));
+            format('All tenants of login ''%s'' are erased', session_user));
     end if;
     perform jobforge_private.refuse('JF001',
-        format('the login %s is bound to several tenants and none is set', session_user),
-        '{}', 'Call set_config(''app.tenant_id'', …, true) in this transaction.');
+        format('Login ''%s'' is bound to several tenants, and none is set', session_user),
+        '{}', 'Call set_config(''app.tenant_id'', …, true) in this transaction');
     return null;
 end $$;

@@ -16,7 +16,7 @@ declare
                      and (v_bound is null or t.id = any (v_bound)));
 begin
     if v_id is null then
-        perform jobforge_private.refuse('JF004', format('there is no tenant %s', p_slug),
+        perform jobforge_private.refuse('JF004', format('Tenant ''%s'' not found', p_slug),
             jsonb_build_object('slug', p_slug));
     end if;
     return v_id;

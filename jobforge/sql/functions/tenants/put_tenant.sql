@@ -31,7 +31,7 @@ begin
     -- Reading pg_timezone_names opens every file of the zone database.
     if coalesce(v_tenant.timezone, 'UTC') not in (v_zone, 'UTC')
        and not exists (select from pg_timezone_names as z where z.name = v_tenant.timezone) then
-        perform jobforge_private.refuse('JF002', 'timezone is not the name of a zone',
+        perform jobforge_private.refuse('JF002', 'timezone must be a time zone name',
             '{"field": "timezone"}');
     end if;
     update jobforge.tenants as t
@@ -49,9 +49,9 @@ begin
     perform jobforge_private.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
 exception
     when unique_violation then
-        perform jobforge_private.refuse('JF005', 'another tenant has this slug',
+        perform jobforge_private.refuse('JF005', 'A tenant with this slug already exists',
             '{"field": "slug"}');
     when check_violation or data_exception then
-        perform jobforge_private.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Settings out of range: ' || sqlerrm,
             '{"field": "settings"}');
 end $$;

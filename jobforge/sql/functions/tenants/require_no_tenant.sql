@@ -5,6 +5,7 @@ language plpgsql stable
 as $$
 begin
     if jobforge.tenant() is not null then
-        perform jobforge_private.refuse('JF006', 'this is available only for all tenants together');
+        perform jobforge_private.refuse('JF006',
+            'This is not available while app.tenant_id is set');
     end if;
 end $$;

@@ -15,7 +15,7 @@ declare
                         where b.login = session_user);
 begin
     if 'ffffffff-ffff-ffff-ffff-ffffffffffff' in (v_setting, p_tenant_id) then
-        perform jobforge_private.refuse('JF002', 'the largest UUID is no tenant',
+        perform jobforge_private.refuse('JF002', 'The largest UUID is not a valid tenant ID',
             '{"field": "tenant_id"}');
     end if;
     if v_bound is not null and (v_setting is not null or cardinality(v_bound) = 1) then
@@ -26,7 +26,7 @@ begin
             return v_setting;
         end if;
         perform jobforge_private.refuse('JF006',
-            'the tenant named differs from the tenant of this transaction');
+            'The given tenant differs from the transaction''s tenant');
     end if;
     if p_tenant_id is not null
        and (pg_has_role(session_user, 'jobforge_service', 'usage')
@@ -37,6 +37,6 @@ begin
         return jobforge_private.bound_tenant(v_bound, null);
     end if;
     perform jobforge_private.refuse('JF001',
-        'no tenant is set: call set_config(''app.tenant_id'', …, true) in this transaction');
+        'No tenant is set; call set_config(''app.tenant_id'', …, true) in this transaction');
     return null;
 end $$;

@@ -21,10 +21,10 @@ begin
     end if;
     if v_own is not null and v_tenants <> array[v_own] then
         perform jobforge_private.refuse('JF006',
-            'the tenant named differs from the tenant of this transaction');
+            'The given tenant differs from the transaction''s tenant');
     end if;
     if exists (select from unnest(v_tenants) as t(id) where jobforge_private.is_erased(t.id)) then
-        perform jobforge_private.refuse('JF014', 'the tenant is erased',
+        perform jobforge_private.refuse('JF014', 'The tenant is erased',
             jsonb_build_object('tenant', p_name));
     end if;
     return v_tenants;

@@ -9,7 +9,7 @@ begin
     perform jobforge_private.require_no_tenant();
     delete from jobforge.bound_logins as b where b.login = p_login;
     if not found then
-        perform jobforge_private.refuse('JF004', format('the login %s is not bound', p_login),
+        perform jobforge_private.refuse('JF004', format('Login ''%s'' is not bound', p_login),
             jsonb_build_object('login', p_login));
     end if;
     perform jobforge_private.audit(null, 'login.unbind', p_login);

@@ -24,8 +24,8 @@ begin
            and j.state in ('scheduled', 'blocked', 'queued',
                            case p_overlap when 'skip' then 'running' end)
          limit 1;
-        return case p_overlap when 'skip' then 'its job ' || v_job || ' is not finished'
-                    else 'its job ' || v_job || ' is still waiting' end;
+        return case p_overlap when 'skip' then 'job ' || v_job || ' is not finished'
+                    else 'job ' || v_job || ' is still waiting' end;
     elsif p_overlap = 'cancel_running' then
         v_rows := jobforge_private.lock_jobs(p_tenant_id, array(
             select j.id
@@ -33,8 +33,8 @@ begin
              where j.tenant_id = p_tenant_id and j.source = 'schedule'
                and j.source_ref = p_trigger_id::text
                and j.state in ('scheduled', 'blocked', 'queued', 'running')));
-        perform jobforge_private.request_cancel(v_rows, 'its schedule fires again');
-        perform jobforge_private.cancel_rows(v_rows, 'its schedule fires again');
+        perform jobforge_private.request_cancel(v_rows, 'the schedule fired again');
+        perform jobforge_private.cancel_rows(v_rows, 'the schedule fired again');
     end if;
     return null;
 end $$;

@@ -17,7 +17,8 @@ begin
     if p_times is null or cardinality(p_times) > 1000 or array_position(p_times, null) is not null
        or exists (select from unnest(p_times) as w(at)
                    where w.at > jobforge_private.now() or w.at < '1970-01-01T00:00Z') then
-        perform jobforge_private.refuse('JF002', 'times must be at most 1000 times in the past',
+        perform jobforge_private.refuse('JF002',
+            'times must be a list of at most 1000 times in the past',
             '{"field": "times"}');
     end if;
     v_requested := jobforge_private.request_firings(v_tenant, p_id, 'backfill', p_times);

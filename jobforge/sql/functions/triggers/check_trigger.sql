@@ -25,7 +25,7 @@ begin
        and not exists (select from jobforge_private.find_definition(
                            p_settings ->> 'definition', (p_settings ->> 'version')::integer)) then
         perform jobforge_private.refuse('JF009',
-            format('unknown definition %s', p_settings ->> 'definition'),
+            format('Unknown definition ''%s''', p_settings ->> 'definition'),
             jsonb_build_object('definition', p_settings -> 'definition',
                                'version', p_settings -> 'version'));
     end if;

@@ -31,7 +31,8 @@ begin
     if (select count(*) from jobforge.triggers as t
          where t.tenant_id = v_tenant and t.type = p_type and t.deleted_at is null
            and t.declared is null) >= 100 then
-        perform jobforge_private.refuse('JF005', 'the tenant has 100 triggers of this type already',
+        perform jobforge_private.refuse('JF005',
+            'The tenant has reached the limit of 100 triggers of this type',
             '{"limit": 100}');
     end if;
     perform jobforge_private.put_trigger(v_tenant, v_id, p_type, p_settings, null, v_now);

@@ -66,6 +66,6 @@ begin
      where f.tenant_id = g.tenant_id and f.trigger_id = g.id and f.outcome = 'pending';
 exception
     when data_exception then
-        perform jobforge_private.refuse('JF002', 'declared is not as it should be: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Invalid declared: ' || sqlerrm,
             '{"field": "declared"}');
 end $$;

@@ -12,7 +12,7 @@ declare
 begin
     if t.declared is not null then
         perform jobforge_private.refuse('JF005',
-            'the trigger is declared in code: remove it there, or disable it',
+            'The trigger is declared in code; remove it there, or disable it',
             jsonb_build_object('id', p_id, 'declared', t.declared));
     end if;
     update jobforge.triggers as r

@@ -21,7 +21,7 @@ begin
                 then jsonb_build_object('definition', v_before.definition) else '{}' end);
     if v_before.declared is not null and p_changes - 'enabled' <> '{}' then
         perform jobforge_private.refuse('JF005',
-            'the trigger is declared in code: only enabled can be changed here',
+            'The trigger is declared in code; only enabled can be changed',
             jsonb_build_object('id', p_id, 'declared', v_before.declared));
     end if;
     t := jsonb_populate_record(v_before, p_changes);
@@ -56,6 +56,6 @@ begin
     perform jobforge_private.wake_scheduler();
 exception
     when check_violation then
-        perform jobforge_private.refuse('JF002', 'ends_at must lie after starts_at',
+        perform jobforge_private.refuse('JF002', 'ends_at must be after starts_at',
             '{"field": "ends_at"}');
 end $$;

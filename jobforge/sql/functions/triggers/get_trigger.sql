@@ -27,6 +27,7 @@ begin
       from jobforge.triggers as t
      where t.tenant_id = v_tenant and t.id = p_id and t.deleted_at is null;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004',
+            'Trigger not found', jsonb_build_object('id', p_id));
     end if;
 end $$;

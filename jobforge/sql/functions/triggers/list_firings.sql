@@ -19,7 +19,7 @@ begin
     perform jobforge_private.check_limit(p_limit, 200);
     if not exists (select from jobforge.triggers as t
                     where t.tenant_id = v_tenant and t.id = p_trigger_id) then
-        perform jobforge_private.refuse('JF004', 'no such trigger',
+        perform jobforge_private.refuse('JF004', 'Trigger not found',
             jsonb_build_object('id', p_trigger_id));
     end if;
     return query

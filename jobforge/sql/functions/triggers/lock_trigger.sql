@@ -11,7 +11,8 @@ begin
      where r.tenant_id = p_tenant_id and r.id = p_id and r.deleted_at is null
        for update;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004',
+            'Trigger not found', jsonb_build_object('id', p_id));
     end if;
     return t;
 end $$;

@@ -39,6 +39,6 @@ begin
     perform jobforge_private.wake_scheduler();
 exception
     when check_violation then
-        perform jobforge_private.refuse('JF002', 'ends_at must lie after starts_at',
+        perform jobforge_private.refuse('JF002', 'ends_at must be after starts_at',
             '{"field": "ends_at"}');
 end $$;

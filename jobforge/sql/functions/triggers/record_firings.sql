@@ -81,7 +81,7 @@ begin
     return v_recorded;
 exception
     when data_exception or integrity_constraint_violation then
-        perform jobforge_private.refuse('JF002', 'plans are not as they should be: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'Invalid plans: ' || sqlerrm,
             '{"field": "plans"}');
         return null;
 end $$;

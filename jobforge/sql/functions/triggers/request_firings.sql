@@ -15,7 +15,7 @@ declare
 begin
     if t.type <> 'schedule' then
         perform jobforge_private.refuse('JF005',
-            'only a schedule fires by time; to have an event handled again, replay it',
+            'Only schedules fire by time; to process an event again, replay it',
             jsonb_build_object('id', p_id, 'type', t.type));
     end if;
     insert into jobforge.firings (

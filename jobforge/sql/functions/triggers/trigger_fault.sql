@@ -22,7 +22,7 @@ begin
                      when 'schedule' then '{cron,timezone,catch_up,catch_up_limit,overlap,jitter_s,
                                             starts_at,ends_at}'::text[]
                      else '{event,filter,dedupe_window_s,dedupe_key}' end)
-                then format('is not a setting of a trigger of type %s', p_type)
+                then format('is not a setting of triggers of type %s', p_type)
             when v_value = 'null' then
                 case when field in ('version', 'queue', 'starts_at', 'ends_at', 'dedupe_key')
                     then null else 'must not be null' end
@@ -47,26 +47,26 @@ begin
                 (jobforge_private.job_fault(
                     jsonb_build_object('definition', 'any', field, v_value))).rule
             when field = 'definition' and v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'
-                then 'must be the key of a definition'
+                then 'must be a definition key'
             when field = 'label' and v_text !~ '^[^\x01-\x1f\x7f]{1,200}$'
                 then 'must have 1 to 200 characters and no control characters'
             when field = 'cron' and v_text !~ '^[\x20-\x7e]{1,100}$'
-                then 'must have 1 to 100 plain characters'
+                then 'must have 1 to 100 ASCII characters'
             when field = 'timezone' and v_text !~ '^[A-Za-z0-9_+/-]{1,64}$'
-                then 'must be the name of a zone, or tenant'
+                then 'must be a time zone name, or tenant'
             when field = 'catch_up' and v_text not in ('none', 'last', 'all')
                 then 'must be none, last or all'
             when field = 'overlap' and v_text not in ('allow', 'skip', 'queue', 'cancel_running')
                 then 'must be allow, skip, queue or cancel_running'
             when field = 'catch_up_limit' and v_text::integer not between 1 and 100
-                then 'must lie between 1 and 100'
+                then 'must be between 1 and 100'
             when field = 'jitter_s' and v_text::integer not between 0 and 3600
-                then 'must lie between 0 and 3600'
+                then 'must be between 0 and 3600'
             when field = 'dedupe_window_s' and v_text::integer not between 0 and 2592000
-                then 'must lie between 0 and 2592000'
+                then 'must be between 0 and 2592000'
             when field = 'event'
                  and v_text !~ '^(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(\.\*)?)$'
-                then 'must be the name of an event, or a prefix such as order.*'
+                then 'must be an event name, or a prefix such as order.*'
             when field = 'dedupe_key' and length(v_text) not between 1 and 2000
                 then 'must have 1 to 2000 characters'
             when field in ('starts_at', 'ends_at') then jobforge_private.time_fault(v_text, true)

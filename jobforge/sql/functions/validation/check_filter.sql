@@ -13,12 +13,12 @@ declare
 begin
     perform jobforge_private.check_bounded('filter', p_filter);
     if jsonb_typeof(p_filter) is distinct from 'object' then
-        perform jobforge_private.refuse('JF002', 'a filter must be a JSON object',
+        perform jobforge_private.refuse('JF002', 'filter must be a JSON object',
             '{"field": "filter"}');
     end if;
     for v_field in select jsonb_object_keys(p_filter) loop
         if v_field <> all (p_texts || p_times) then
-            v_fault := 'is not a field of this filter';
+            v_fault := 'is not a valid filter field';
         elsif jsonb_typeof(p_filter -> v_field) <> 'string' then
             v_fault := 'must be a string';
         elsif v_field = any (p_times) then

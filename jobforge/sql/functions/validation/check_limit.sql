@@ -5,7 +5,7 @@ language plpgsql
 as $$
 begin
     if p_limit is null or p_limit not between 1 and p_most then
-        perform jobforge_private.refuse('JF002', format('limit must lie between 1 and %s', p_most),
+        perform jobforge_private.refuse('JF002', format('limit must be between 1 and %s', p_most),
             '{"field": "limit"}');
     end if;
 end $$;

@@ -6,7 +6,7 @@ as $$
 begin
     if p_name is null or length(p_name) not between 1 and p_most or p_name ~ '[\x01-\x1f\x7f]' then
         perform jobforge_private.refuse('JF002',
-            format('%s must have 1 to %s characters, none of them a control character',
+            format('%s must have 1 to %s characters and no control characters',
                    p_field, p_most),
             jsonb_build_object('field', p_field));
     end if;

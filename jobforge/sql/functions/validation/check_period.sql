@@ -6,7 +6,8 @@ as $$
 begin
     if not isfinite(p_since) or not isfinite(p_until)
        or p_since > p_until or p_until - p_since > interval '366 days' then
-        perform jobforge_private.refuse('JF002', 'since must lie before until, by a year at most',
+        perform jobforge_private.refuse('JF002',
+            'since must be before until, and at most one year before',
             '{"field": "since"}');
     end if;
 end $$;

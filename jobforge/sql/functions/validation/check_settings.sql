@@ -15,7 +15,7 @@ begin
     select s.key into v_field from jsonb_object_keys(p_settings) as s(key)
      where s.key <> all (p_fields) limit 1;
     if found then
-        perform jobforge_private.refuse('JF002', format('there is no setting %s', v_field),
+        perform jobforge_private.refuse('JF002', format('Unknown setting ''%s''', v_field),
             jsonb_build_object('field', v_field));
     end if;
     if p_settings ? 'queue'

@@ -13,7 +13,7 @@ declare
 begin
     if v_found.is_number then
         perform jobforge_private.refuse('JF007',
-            format('%s has a number that is too long, at %s', p_field, v_found.path), v_detail,
+            format('%s contains a number that is too long, at %s', p_field, v_found.path), v_detail,
             'Send a number below 1e309 with at most 400 decimals, or send it as a string');
     end if;
     perform jobforge_private.refuse('JF007',

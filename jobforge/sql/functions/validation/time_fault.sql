@@ -10,12 +10,12 @@ begin
         return 'must be an ISO 8601 time with an offset';
     end if;
     if not p_text::timestamptz between '0001-01-02 00:00+00' and '9999-12-31 00:00+00' then
-        return 'is not a point in time';
+        return 'is not a valid time';
     end if;
     if p_text::timestamptz > jobforge_private.now() + interval '366 days' and not p_far then
-        return 'is more than a year ahead; set far_future to allow it';
+        return 'is more than one year ahead; set far_future to allow it';
     end if;
     return null;
 exception
-    when data_exception then return 'is not a point in time';
+    when data_exception then return 'is not a valid time';
 end $$;

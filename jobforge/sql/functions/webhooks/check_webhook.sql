@@ -22,12 +22,12 @@ begin
                 when jsonb_typeof(v_value) <> 'string' or length(v_text) > 2000
                      or v_text !~* '^https?://[^\s/?#@\\]+([/?#]\S*)?$'
                      or v_text ~ '[\x01-\x20\x7f]'
-                then 'must be an http or https URL of at most 2000 characters, without a user' end
+                then 'must be an http or https URL of at most 2000 characters without a user' end
             when 'events' then case
                 when jsonb_typeof(v_value) <> 'array'
                      or jsonb_array_length(v_value) not between 1 and 5
                      or not v_value <@ '["start", "success", "failure", "dead", "end"]'
-                then 'must list some of start, success, failure, dead and end' end
+                then 'must be a list of start, success, failure, dead and end' end
             when 'definitions' then case
                 when jsonb_typeof(v_value) <> 'null' and (
                      jsonb_typeof(v_value) <> 'array'
@@ -35,13 +35,13 @@ begin
                      or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")')
                      or exists (select from jsonb_array_elements_text(v_value) as d(key)
                                  where d.key !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'))
-                then 'must list 1 to 100 keys of definitions, or be null' end
+                then 'must be null or a list of 1 to 100 definition keys' end
             when 'description' then case
                 when jsonb_typeof(v_value) not in ('string', 'null') or length(v_text) > 500
                 then 'must be a string of at most 500 characters' end
             when 'enabled' then case
                 when jsonb_typeof(v_value) <> 'boolean' then 'must be true or false' end
-            else 'is not a setting of a webhook'
+            else 'is not a webhook setting'
         end;
         if v_fault is not null then
             perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),

@@ -27,7 +27,7 @@ begin
     perform jobforge_private.acquire_lock('webhooks', v_tenant);
     if (select count(*) from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant) >= 100
     then
-        perform jobforge_private.refuse('JF005', 'a tenant has at most 100 webhooks',
+        perform jobforge_private.refuse('JF005', 'The tenant has reached the limit of 100 webhooks',
             '{"limit": 100}');
     end if;
     v_enabled := coalesce((p_settings ->> 'enabled')::boolean, true);
@@ -36,14 +36,16 @@ begin
            disabled_reason, created_by, secret, events, definitions)
     values (v_tenant, p_id, v_now, v_now, case when not v_enabled then v_now end, v_enabled,
             p_settings ->> 'url', p_settings ->> 'description',
-            case when not v_enabled then 'disabled by hand' end, jobforge_private.actor(), p_secret,
+            case when not v_enabled then 'disabled manually' end,
+            jobforge_private.actor(), p_secret,
             array(select jsonb_array_elements_text(
                 coalesce(p_settings -> 'events', '["success", "dead"]'))),
             case when jsonb_typeof(p_settings -> 'definitions') = 'array'
                  then array(select jsonb_array_elements_text(p_settings -> 'definitions')) end)
     on conflict do nothing;
     if not found then
-        perform jobforge_private.refuse('JF005', 'a webhook has this id', '{"field": "id"}');
+        perform jobforge_private.refuse('JF005',
+            'A webhook with this ID already exists', '{"field": "id"}');
     end if;
     perform jobforge_private.audit(v_tenant, 'webhook.create', p_id::text, p_settings);
     return p_id;

@@ -29,9 +29,9 @@ begin
        and jobforge_private.url_origin(p_changes ->> 'url')
            <> jobforge_private.url_origin(v_endpoint.url) then
         perform jobforge_private.refuse('JF015',
-            'the URL has another origin, so the secret is required again',
+            'The URL has another origin, so the secret is required again',
             '{"field": "secret", "missing": ["secret"]}',
-            'Give the secret that signs its messages, or create another webhook.');
+            'Send the secret that signs its messages, or create another webhook');
     end if;
     v_now := jobforge_private.now();
     v_enabled := coalesce((p_changes ->> 'enabled')::boolean, v_endpoint.enabled);
@@ -51,7 +51,7 @@ begin
            disabled_at = case when not v_is_switched then w.disabled_at
                               when not v_enabled then v_now end,
            disabled_reason = case when not v_is_switched then w.disabled_reason
-                                  when not v_enabled then 'disabled by hand' end,
+                                  when not v_enabled then 'disabled manually' end,
            failing_since = case when v_is_switched and v_enabled then null
                                 else w.failing_since end,
            secret = coalesce(p_secret, w.secret),

@@ -20,6 +20,7 @@ begin
       from jobforge.webhook_endpoints as w
      where w.tenant_id = v_tenant and w.id = p_id;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such webhook', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004',
+            'Webhook not found', jsonb_build_object('id', p_id));
     end if;
 end $$;

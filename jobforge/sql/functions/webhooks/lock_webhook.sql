@@ -11,7 +11,8 @@ begin
      where w.tenant_id = p_tenant_id and w.id = p_id
        for update;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such webhook', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004',
+            'Webhook not found', jsonb_build_object('id', p_id));
     end if;
     return v_endpoint;
 end $$;

@@ -24,7 +24,7 @@ begin
     if jsonb_typeof(p_attempt) is distinct from 'object'
        or coalesce(p_attempt ->> 'status', '200') !~ '^\d{3}$' then
         perform jobforge_private.refuse('JF002',
-            'attempt must be an object with a status of three digits', '{"field": "attempt"}');
+            'attempt must be an object with a three-digit status', '{"field": "attempt"}');
     end if;
     v_status := p_attempt ->> 'status';
     v_error := left(p_attempt ->> 'error', 1000);
@@ -44,9 +44,9 @@ begin
     end if;
     if v_error is not null then
         v_reason := case
-            when v_status = 410 then 'the receiver answered 410 Gone'
+            when v_status = 410 then 'the receiver returned 410 Gone'
             when v_endpoint.failing_since <= v_now - interval '5 days' then
-                format('nothing but failures since %s; the last: %s',
+                format('all deliveries failed since %s; last error: %s',
                        jobforge_private.utc_text(v_endpoint.failing_since), v_error) end;
         if v_reason is null and v_endpoint.failing_since is not null then
             return true;

@@ -21,17 +21,17 @@ begin
     select d.* into v_delivery from jobforge.webhook_deliveries as d
      where d.tenant_id = v_tenant and d.endpoint_id = p_id and d.id = p_delivery_id;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such delivery',
+        perform jobforge_private.refuse('JF004', 'Delivery not found',
             jsonb_build_object('delivery_id', p_delivery_id));
     elsif not v_endpoint.enabled then
-        perform jobforge_private.refuse('JF005', 'the webhook is disabled',
+        perform jobforge_private.refuse('JF005', 'The webhook is disabled',
             '{"state": "disabled"}');
     end if;
     select j.ctid as row_id, j.state into v_job from jobforge.jobs as j
      where j.tenant_id = v_tenant and j.id = v_delivery.job_id
        for update;
     if v_job.state in ('queued', 'running', 'blocked') then
-        perform jobforge_private.refuse('JF005', 'the message is being delivered',
+        perform jobforge_private.refuse('JF005', 'The message is being delivered',
             jsonb_build_object('state', 'pending', 'job_id', v_delivery.job_id));
     elsif v_job.state = 'scheduled' then
         perform jobforge.reschedule_job(v_delivery.job_id, null, v_tenant);

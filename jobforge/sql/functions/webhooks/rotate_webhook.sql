@@ -16,7 +16,7 @@ declare
 begin
     perform jobforge_private.check_webhook_secret(p_secret);
     if p_overlap_s is null or not p_overlap_s between 0 and 2592000 then
-        perform jobforge_private.refuse('JF002', 'the overlap lasts at most 30 days',
+        perform jobforge_private.refuse('JF002', 'overlap_s must be at most 30 days',
             '{"field": "overlap_s"}');
     end if;
     perform jobforge_private.lock_webhook(v_tenant, p_id);

@@ -9,7 +9,7 @@ begin
        set command = p_command
      where w.id = p_worker_id and w.stopped_at is null;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such worker',
+        perform jobforge_private.refuse('JF004', 'Worker not found',
             jsonb_build_object('worker_id', p_worker_id));
     end if;
     perform jobforge_private.notify_channel('jobforge:worker:' || p_worker_id);

@@ -8,7 +8,7 @@ begin
     if not exists (select from jobforge.workers as w
                     where w.id = p_worker_id and w.owner = p_owner
                       and w.tenant_id is not distinct from jobforge.tenant()) then
-        perform jobforge_private.refuse('JF004', 'no such worker',
+        perform jobforge_private.refuse('JF004', 'Worker not found',
             jsonb_build_object('worker_id', p_worker_id));
     end if;
 end $$;

@@ -24,7 +24,7 @@ begin
        or exists (select from unnest(p_queues) as q
                    where q !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$')
        or p_slots is null or p_slots < 1 then
-        perform jobforge_private.refuse('JF002', 'a worker needs an id, queues and slots',
+        perform jobforge_private.refuse('JF002', 'worker must have an id, queues and slots',
             '{"field": "worker"}');
     end if;
     perform jobforge_private.check_not_erased(jobforge.tenant());
@@ -43,7 +43,7 @@ begin
      where w.tenant_id is not distinct from excluded.tenant_id
        and coalesce(w.owner, excluded.owner) = excluded.owner;
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such worker',
+        perform jobforge_private.refuse('JF004', 'Worker not found',
             jsonb_build_object('worker_id', p_worker_id));
     end if;
 end $$;

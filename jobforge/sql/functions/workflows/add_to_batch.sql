@@ -19,7 +19,7 @@ declare
 begin
     if not exists (select from jobforge.workflows as w
                     where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'batch') then
-        perform jobforge_private.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'Batch not found', jsonb_build_object('id', p_id));
     end if;
     return query
     select a.index, a.job_id, a.status

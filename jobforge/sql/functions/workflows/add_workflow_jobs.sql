@@ -50,7 +50,7 @@ begin
         for update of j;
     perform jobforge_private.lock_leased_job(v_tenant, p_worker_id, p_job_id, p_lease);
     if v_workflow_id is null then
-        perform jobforge_private.refuse('JF004', 'the job is of no workflow',
+        perform jobforge_private.refuse('JF004', 'The job does not belong to a workflow',
             jsonb_build_object('job_id', p_job_id));
     elsif jsonb_typeof(p_nodes) is distinct from 'array' then
         perform jobforge_private.refuse('JF002', 'nodes must be a list', '{"field": "nodes"}');

@@ -19,10 +19,10 @@ begin
     select * into v_workflow from jobforge.workflows as w
      where w.tenant_id = p_tenant_id and w.id = p_id and w.kind = p_kind;
     if not found then
-        perform jobforge_private.refuse('JF004', format('no such %s', p_kind),
+        perform jobforge_private.refuse('JF004', format('%s not found', initcap(p_kind)),
             jsonb_build_object('id', p_id));
     elsif v_workflow.finished_at is not null and v_workflow.state <> 'canceled' then
-        perform jobforge_private.refuse('JF005', format('the %s has ended', p_kind),
+        perform jobforge_private.refuse('JF005', format('The %s is finished', p_kind),
             jsonb_build_object('id', p_id, 'state', v_workflow.state));
     end if;
     for v_turn in 1 .. 5 loop

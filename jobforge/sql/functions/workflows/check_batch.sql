@@ -8,7 +8,8 @@ declare
 begin
     perform jobforge_private.check_bounded('batch', p_batch);
     if jsonb_typeof(p_batch) is distinct from 'object' then
-        perform jobforge_private.refuse('JF002', 'a batch is a JSON object', '{"field": "batch"}');
+        perform jobforge_private.refuse('JF002',
+            'batch must be a JSON object', '{"field": "batch"}');
     end if;
     select o.key into v_field from jsonb_each(p_batch) as o
      where o.key not in ('name', 'input', 'correlation_id', 'open', 'on_success', 'on_failure',
@@ -17,7 +18,8 @@ begin
         or o.key = 'open' and jsonb_typeof(o.value) <> 'boolean'
      limit 1;
     if found then
-        perform jobforge_private.refuse('JF002', format('%s is wrong in a batch', v_field),
+        perform jobforge_private.refuse('JF002',
+            format('%s is not a valid batch field, or its value is invalid', v_field),
             jsonb_build_object('field', v_field));
     end if;
     perform jobforge_private.check_name('name', coalesce(p_batch ->> 'name', 'batch'), 200);

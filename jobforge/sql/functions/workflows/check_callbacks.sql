@@ -15,7 +15,7 @@ begin
            or v_callback - '{definition,version,payload,queue,priority,max_attempts,timeout_s,
                              limit_key,tags,correlation_id,traceparent}'::text[] <> '{}' then
             perform jobforge_private.refuse('JF002',
-                format('%s must be a job to be enqueued', v_name),
+                format('%s must be a job to enqueue', v_name),
                 jsonb_build_object('field', v_name));
         end if;
         perform jobforge_private.check_jobs(jsonb_build_array(v_callback));

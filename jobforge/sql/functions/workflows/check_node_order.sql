@@ -30,7 +30,7 @@ begin
       left join named as p on p.name = e.parent;
     if v_missing.missing is not null then
         perform jobforge_private.refuse('JF002',
-            format('node %s comes after %s, which is no node of the workflow',
+            format('Node ''%s'' comes after ''%s'', which is not a node of the workflow',
                    split_part(v_missing.missing, ' ', 1), split_part(v_missing.missing, ' ', 2)),
             jsonb_build_object('field', 'after',
                                'node', split_part(v_missing.missing, ' ', 1)));
@@ -64,6 +64,6 @@ begin
     end loop;
     v_path := v_path[1:array_position(v_path, v_path[1], 2)];
     perform jobforge_private.refuse('JF002',
-        format('nodes wait for each other: %s', array_to_string(v_path, ' -> ')),
+        format('Nodes wait for each other: %s', array_to_string(v_path, ' -> ')),
         jsonb_build_object('field', 'after', 'cycle', to_jsonb(v_path)));
 end $$;

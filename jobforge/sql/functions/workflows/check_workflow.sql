@@ -14,10 +14,10 @@ declare
 begin
     perform jobforge_private.check_bounded('workflow', p_workflow, null);
     if jsonb_typeof(p_workflow) is distinct from 'object' then
-        perform jobforge_private.refuse('JF002', 'a workflow is a JSON object',
+        perform jobforge_private.refuse('JF002', 'workflow must be a JSON object',
             '{"field": "workflow"}');
     end if;
-    select o.key, 'is not a field of a workflow' into v_field, v_fault
+    select o.key, 'is not a valid workflow field' into v_field, v_fault
       from jsonb_object_keys(p_workflow) as o(key)
      where o.key not in ('name', 'nodes', 'input', 'correlation_id', 'on_success', 'on_failure',
                          'on_complete')
@@ -36,19 +36,19 @@ begin
           from (select e.node, case
                     when jsonb_typeof(e.node -> 'name') is distinct from 'string'
                       or e.node ->> 'name' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'
-                    then 'need a name each, of letters, digits and _ . : -'
+                    then 'must have names of letters, digits and _ . : -'
                     when jsonb_typeof(e.node -> 'after') <> 'array'
                       or jsonb_path_exists(e.node, '$.after[*] ? (@.type() != "string")')
-                    then 'name the nodes they come after in a list'
+                    then 'must have a list of node names in after'
                     when e.node ? 'workflow' and jsonb_typeof(e.node -> 'workflow') <> 'object'
                       or e.node ? 'workflow'
                          and e.node - '{name,after,on_parent_failure,workflow}'::text[] <> '{}'
-                    then 'that are workflows have no other fields than name and after'
+                    then 'that are workflows can have no other fields than name and after'
                     when e.node ?| '{key,key_mode,key_window_s,on_conflict}'
-                    then 'have no idempotency keys'
+                    then 'cannot have idempotency keys'
                     when count(*) over (partition by e.node -> 'name') > 1
                       or e.node ->> 'name' = any (p_known)
-                    then 'need names of their own' end as fault
+                    then 'must have unique names' end as fault
                   from jsonb_array_elements(p_workflow -> 'nodes') as e(node)) as n
          where n.fault is not null
          limit 1;

@@ -17,7 +17,7 @@ begin
     select * into v_batch from jobforge.workflows as w
      where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'batch';
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'Batch not found', jsonb_build_object('id', p_id));
     end if;
     batch := jobforge_private.show_workflow(v_batch)
         || jsonb_build_object('counts', jobforge_private.count_nodes(v_batch));

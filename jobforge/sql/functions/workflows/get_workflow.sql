@@ -23,7 +23,7 @@ begin
     select * into v_workflow from jobforge.workflows as w
      where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such workflow',
+        perform jobforge_private.refuse('JF004', 'Workflow not found',
             jsonb_build_object('id', p_id));
     end if;
     -- Without results, and with errors of 64 MiB together: an array has 1 GB at most.

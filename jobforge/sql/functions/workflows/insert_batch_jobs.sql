@@ -38,7 +38,7 @@ begin
     end if;
     v_batch := jobforge_private.lock_workflow(p_tenant_id, p_batch_id, 'batch');
     if v_batch.finished_at is not null then
-        perform jobforge_private.refuse('JF005', 'the batch has ended',
+        perform jobforge_private.refuse('JF005', 'The batch is finished',
             jsonb_build_object('id', p_batch_id, 'state', v_batch.state));
     end if;
     insert into jobforge.workflow_jobs (tenant_id, workflow_id, job_id, position)

@@ -17,7 +17,7 @@ declare
     v_node record;
 begin
     if p_outer.depth >= 8 then
-        perform jobforge_private.refuse('JF002', 'workflows are within each other more than 8 deep',
+        perform jobforge_private.refuse('JF002', 'Workflows can be nested at most 8 levels deep',
             '{"field": "workflow"}');
     end if;
     loop

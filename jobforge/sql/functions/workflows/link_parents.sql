@@ -34,7 +34,7 @@ begin
          where e.index <> all (p_skip));
     v_others := array(select distinct e.parent_id from unnest(v_edges) as e where not e.is_new);
     if v_others <> '{}' then
-        perform jobforge_private.require_read_committed('a job with parents (after)');
+        perform jobforge_private.require_read_committed('A job with parents (after)');
         perform jobforge_private.lock_parents(p_tenant_id, v_others);
         with parents as materialized (
             select p.id, coalesce(
@@ -51,7 +51,7 @@ begin
           from unnest(v_edges) as e
           left join parents as p on p.id = e.parent_id;
         if v_unknown is not null then
-            perform jobforge_private.refuse('JF004', 'no such parent',
+            perform jobforge_private.refuse('JF004', 'Parent job not found',
                 jsonb_build_object('job_id', v_unknown, 'field', 'after'));
         end if;
     end if;
@@ -75,6 +75,6 @@ begin
         perform jobforge_private.cancel_rows(array(
             select j.ctid from unnest(v_doomed) as d(id)
               join jobforge.jobs as j on j.tenant_id = p_tenant_id and j.id = d.id),
-            'a parent was dead or canceled already');
+            'a parent was already dead or canceled');
     end if;
 end $$;

@@ -17,7 +17,7 @@ begin
        or p_filter - '{name,state}'::text[] <> '{}'
        or v_state not in ('running', 'succeeded', 'failed', 'canceled') then
         perform jobforge_private.refuse('JF002',
-            'a filter has a name, and a state: running, succeeded, failed or canceled',
+            'filter must have only a name and a state: running, succeeded, failed or canceled',
             '{"field": "filter"}');
     end if;
     return query

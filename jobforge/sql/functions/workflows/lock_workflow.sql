@@ -11,7 +11,7 @@ begin
      where w.tenant_id = p_tenant_id and w.id = p_id and w.kind = p_kind
        for update;
     if not found then
-        perform jobforge_private.refuse('JF004', format('no such %s', p_kind),
+        perform jobforge_private.refuse('JF004', format('%s not found', initcap(p_kind)),
             jsonb_build_object('id', p_id));
     end if;
     return v_workflow;

@@ -18,7 +18,7 @@ begin
          where case when p_from is null then n.state in ('dead', 'canceled')
                     else n.path = p_from or starts_with(n.path, p_from || '/') end);
     if p_from is not null and v_starts = '{}' then
-        perform jobforge_private.refuse('JF004', format('the workflow has no node %s', p_from),
+        perform jobforge_private.refuse('JF004', format('The workflow has no node ''%s''', p_from),
             jsonb_build_object('node', p_from));
     end if;
     with recursive later as (
@@ -41,7 +41,8 @@ begin
        and d.parent_id not in (select o.job_id from unnest(v_nodes) as o)
      limit 1;
     if v_parent is not null then
-        perform jobforge_private.refuse('JF005', 'a parent is dead or canceled: retry that first',
+        perform jobforge_private.refuse('JF005',
+            'A parent is dead or canceled; retry the parent first',
             jsonb_build_object('job_id', v_parent));
     end if;
     return v_nodes;

@@ -35,7 +35,7 @@ begin
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then
-        perform jobforge_private.refuse('JF004', 'no such workflow',
+        perform jobforge_private.refuse('JF004', 'Workflow not found',
             jsonb_build_object('id', p_id));
     end if;
     for v_turn in 1 .. 5 loop
@@ -57,14 +57,14 @@ begin
      limit 1;
     if v_fault.state = 'forgotten' then
         perform jobforge_private.refuse('JF004',
-            format('the job of node %s is past retention', v_fault.path),
+            format('The job of node ''%s'' was removed by retention', v_fault.path),
             jsonb_build_object('node', v_fault.path));
     elsif v_fault.state is not null then
         perform jobforge_private.refuse('JF005',
-            format('node %s is %s: wait for it or cancel it', v_fault.path, v_fault.state),
+            format('Node ''%s'' is %s; wait for it or cancel it', v_fault.path, v_fault.state),
             jsonb_build_object('node', v_fault.path, 'state', v_fault.state));
     elsif v_nodes = '{}' then
-        perform jobforge_private.refuse('JF005', 'nothing of the workflow is to be retried',
+        perform jobforge_private.refuse('JF005', 'The workflow has no jobs to retry',
             jsonb_build_object('id', p_id));
     end if;
     v_old_jobs := array(select n.job_id from unnest(v_nodes) as n order by n.place);

@@ -37,9 +37,9 @@ begin
         v_bytes := v_bytes + octet_length(v_shown::text);
         if v_bytes > 33554432 then
             perform jobforge_private.refuse('JF007',
-                'the results of the parents have more than 32 MiB of JSON text',
+                'The parents'' results have more than 32 MiB of JSON text',
                 '{"field": "parents", "limit": 33554432}',
-                'Let the parents store large data elsewhere and return references to it.');
+                'Store large data elsewhere and return references to it from the parents');
         end if;
         v_parents := array_append(v_parents, v_shown);
     end loop;

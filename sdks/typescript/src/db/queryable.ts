@@ -61,10 +61,9 @@ async function sendQuery(conn: Queryable, text: string, values: unknown[]): Prom
   }
   const client = findDrizzleClient(conn);
   if (client !== null) return sendQuery(client, text, values);
-  throw new Invalid(
-    "conn is no connection that we know: give one of pg, Kysely, Drizzle, Prisma or postgres.js",
-    { field: "conn" },
-  );
+  throw new Invalid("conn must be a connection of pg, Kysely, Drizzle, Prisma or postgres.js", {
+    field: "conn",
+  });
 }
 
 /** The object that Kysely's `CompiledQuery.raw` creates. */

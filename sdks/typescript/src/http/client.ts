@@ -40,7 +40,7 @@ export class ServerClient {
 
   constructor(options: ServerOptions) {
     if (!/^https?:\/\//.test(options.url)) {
-      throw new ConfigError(`the server is a URL, not ${options.url}`, { field: "url" });
+      throw new ConfigError(`server must be a URL, not ${options.url}`, { field: "url" });
     }
     this.#options = options;
     this.#base = `${options.url.replace(/\/+$/, "")}/api/v1`;
@@ -138,7 +138,7 @@ async function fetchOrUnavailable<T>(send: () => Promise<T>): Promise<T> {
     return await send();
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    throw new Unavailable(`the server cannot be reached: ${(cause as Error).message}`, {
+    throw new Unavailable(`The server is unreachable: ${(cause as Error).message}`, {
       cause: error,
     });
   }
@@ -154,6 +154,6 @@ function errorFromProblem(status: number, text: string): JobForgeError {
     const field = problem.errors?.[0]?.field ?? undefined;
     return new (classFromCode(problem.code))(problem.detail, { field, detail: { ...problem } });
   } catch {
-    return new Unavailable(`the server answered ${status}`, { detail: { status } });
+    return new Unavailable(`The server returned ${status}`, { detail: { status } });
   }
 }

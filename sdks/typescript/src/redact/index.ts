@@ -30,7 +30,7 @@ const CUT_MARGIN = 4096;
 const MAX_COUNT = 10_000;
 /** Why a value is not registered, for a warning. */
 export const UNSAFE =
-  "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a" +
+  "not redacted in output: a secret must have at least 8 characters, or 12 if it is a" +
   " single word of letters";
 
 /**

@@ -61,7 +61,7 @@ export class JobForge {
   ): Definition<P, R> {
     const { params = NOTHING as unknown as P, result, ...given } = options;
     const settings = readSettings(key, given);
-    if (this.#defined.has(key)) throw new Conflict(`there is a definition ${key} already`);
+    if (this.#defined.has(key)) throw new Conflict(`Definition '${key}' already exists`);
     const definition = new Definition<P, R>(
       settings,
       { params, result },

@@ -163,7 +163,7 @@ export class Context extends DurableContext<JobChannel> {
   /** Add a custom event to the job's timeline. */
   emit(name: string, data: unknown = null): void {
     if (name === "" || name.length > MAX_NAME_LENGTH) {
-      throw new Invalid(`the name of an event has 1 to ${MAX_NAME_LENGTH} letters`, {
+      throw new Invalid(`name must have 1 to ${MAX_NAME_LENGTH} characters`, {
         field: "name",
       });
     }
@@ -205,7 +205,7 @@ export class Context extends DurableContext<JobChannel> {
    */
   async completeIn(conn: Queryable, result?: Json): Promise<void> {
     if (this.#workerId === null) {
-      throw new Invalid("no worker holds this job, so it cannot be completed", { field: "conn" });
+      throw new Invalid("The job cannot be completed because no worker runs it", { field: "conn" });
     }
     const outcome = { outcome: "succeeded", started_at: this.job.started_at, result };
     checkCompleted(await runOn(conn, buildCompleteCall(this.job, this.#workerId, outcome)));
@@ -245,7 +245,7 @@ function buildCompleteCall(job: ClaimedJob, workerId: string, outcome: JsonObjec
 function checkCompleted(state: string | null): void {
   if (state === null || state === "succeeded") return;
   throw new InvalidResult(
-    "the job cannot be completed with this result: it is larger than 1 MiB or nested more than" +
+    "The job cannot be completed with this result: it is larger than 1 MiB, or nested more than" +
       " 64 levels deep",
     { field: "result" },
   );

@@ -95,7 +95,7 @@ export class Definition<P extends z.ZodObject, R>
   /** Register a function that converts a payload of this version to the next version. */
   upgrade(fromVersion: number, upgrade: Upgrade): this {
     if (!(fromVersion >= 1 && fromVersion < this.settings.version)) {
-      throw new Invalid(`${this.settings.key} cannot be upgraded to from version ${fromVersion}`);
+      throw new Invalid(`${this.settings.key} cannot upgrade from version ${fromVersion}`);
     }
     this.#upgrades.set(fromVersion, upgrade);
     return this;
@@ -143,7 +143,7 @@ export class Definition<P extends z.ZodObject, R>
     const payload = JSON.parse(job.payload_json) as JsonObject;
     if (isArtifactReference(payload)) {
       throw new InvalidPayload(
-        "the payload is in the artifact store, which only Python workers read: " +
+        "The payload is in the artifact store, which only Python workers can read; " +
           "run this definition in Python, or enqueue a reference to the data",
       );
     }
@@ -161,13 +161,13 @@ export class Definition<P extends z.ZodObject, R>
       try {
         upgraded = upgrade(upgraded);
       } catch (error) {
-        throw new InvalidPayload(`the upgrade from version ${step} failed: ${error}`, {
+        throw new InvalidPayload(`The upgrade from version ${step} failed: ${error}`, {
           cause: error,
         });
       }
     }
     if (version > this.settings.version) {
-      throw new InvalidPayload(`${this.settings.key} does not know version ${version}`);
+      throw new InvalidPayload(`${this.settings.key} does not support version ${version}`);
     }
     return upgraded;
   }

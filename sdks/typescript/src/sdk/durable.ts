@@ -116,7 +116,7 @@ export class DurableContext<C extends StepChannel = StepChannel> {
       return await this.#wait(suspendForEvent(key, match, timeout, since));
     }
     if (found === null) {
-      throw new EventTimeout(`no event ${name} has come in time`, { detail: { event: name } });
+      throw new EventTimeout(`Event '${name}' did not arrive in time`, { detail: { event: name } });
     }
     const { id, data } = found as { readonly id: string; readonly data: JsonObject };
     return { id, name, data };
@@ -157,7 +157,7 @@ export class DurableContext<C extends StepChannel = StepChannel> {
     if (all.length === 0) return [];
     const ids = all.map((handle) => handle.id);
     if (ids.includes(this.job.job_id)) {
-      throw new Invalid("a job cannot gather itself", { field: "handles" });
+      throw new Invalid("A job cannot gather itself", { field: "handles" });
     }
     const key = this.#steps.nextKey("gather", "gather");
     const found = this.#steps.find(key);
@@ -230,14 +230,14 @@ interface GatheredJob {
 function readGathered(found: Json, jobs: number): readonly GatheredJob[] {
   if (Array.isArray(found)) return found as unknown as readonly GatheredJob[];
   throw new InvalidResult(
-    `the outcomes of ${jobs} jobs have more than 8 MiB of JSON text, the limit of a gather`,
+    `The outcomes of ${jobs} jobs have more than 8 MiB of JSON text, the limit of a gather`,
     { field: "handles" },
   );
 }
 
 function readChildResult<R>(handle: Handle<R>, ended: GatheredJob | undefined): R | ChildFailed {
   if (ended === undefined) {
-    throw new Conflict(`job ${handle.id} was not among those that this gather waited for`);
+    throw new Conflict(`Job ${handle.id} is not among the jobs of this gather`);
   }
   try {
     return handle.readResult({ ...ended, id: handle.id, cancel_reason: ended.reason });

@@ -14,9 +14,12 @@ export function seconds(duration: Duration, field: string): number {
   const matched = typeof duration === "string" ? /^([\d.]+)(ms|s|m|h|d)$/.exec(duration) : null;
   const value = matched ? Number(matched[1]) * (UNITS[matched[2] ?? ""] ?? Number.NaN) : duration;
   if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
-    throw new Invalid(`${field} must be seconds, or a text like "5m", not ${String(duration)}`, {
-      field,
-    });
+    throw new Invalid(
+      `${field} must be seconds or a string such as "5m", not ${String(duration)}`,
+      {
+        field,
+      },
+    );
   }
   return value;
 }

@@ -151,15 +151,18 @@ export class EngineClient {
   database(): Database {
     if (CURRENT_JOB.getStore()?.channel) {
       throw new Conflict(
-        "a job's process has no database, so it cannot wait for jobs or read them",
+        "A job's process has no database, so it cannot wait for jobs or read them",
       );
     }
     if (this.#database === null) {
       const { url, ...options } = this.#getConfig();
       if (url === undefined) {
-        throw new ConfigError("no database: give new JobForge(url), or set JOBFORGE_DATABASE_URL", {
-          field: "database_url",
-        });
+        throw new ConfigError(
+          "No database specified; use new JobForge(url), or set JOBFORGE_DATABASE_URL",
+          {
+            field: "database_url",
+          },
+        );
       }
       this.#database = new Database(url, options);
     }
@@ -207,7 +210,7 @@ export class EngineClient {
 function refuseToEmit(): void {
   if (CURRENT_JOB.getStore()?.channel) {
     throw new Conflict(
-      "a job's process has no database: emit on a connection of its own, by { conn }, or from an" +
+      "A job's process has no database; emit on a separate connection with { conn }, or from an" +
         ' isolation: "inline" job',
     );
   }
@@ -246,7 +249,7 @@ async function enqueueOverChannel(
 ): Promise<EnqueueResult> {
   const chosen = tenant ?? AMBIENT_TENANT.getStore();
   if (chosen !== undefined && chosen.toLowerCase() !== own) {
-    throw new Denied("a job enqueues for its own tenant only: leave tenant out", {
+    throw new Denied("A job can enqueue only for its own tenant; omit tenant", {
       field: "tenant",
     });
   }
@@ -255,10 +258,10 @@ async function enqueueOverChannel(
 
 function tenantLookupError(error: unknown, tenant: string): unknown {
   if (error instanceof NotFound)
-    return new NotFound(`there is no tenant ${tenant}`, { field: "tenant" });
+    return new NotFound(`Tenant '${tenant}' not found`, { field: "tenant" });
   if (error instanceof Denied) {
     return new Denied(
-      `this login may not look up the tenant ${tenant}: name it by its UUID, or grant` +
+      `This login is not allowed to look up tenant '${tenant}'; use its UUID, or grant` +
         " jobforge_service to the login",
       { field: "tenant" },
     );
@@ -272,16 +275,16 @@ function withHint(error: unknown, conn: Queryable | undefined): unknown {
   if (!(error instanceof JobForgeError) || hint === null) return error;
   const kind = error.constructor as typeof JobForgeError;
   const { field, detail } = error;
-  return new kind(`${error.message}; ${hint}`, { field, detail, hint, cause: error });
+  return new kind(`${error.message}. ${hint}`, { field, detail, hint, cause: error });
 }
 
 function findHint(error: unknown, conn: Queryable | undefined): string | null {
   if (error instanceof UnknownDefinition) {
-    return "start a worker of this app, or call jf.register() with a login that may";
+    return "Start a worker of this app, or call jf.register() with a login in jobforge_worker";
   }
   if (error instanceof TenantRequired && conn !== undefined) {
     return (
-      "the login of the connection may not name a tenant: grant jobforge_service to it, or set" +
+      "Grant jobforge_service to the connection's login, or set" +
       " app.tenant_id in its transaction"
     );
   }

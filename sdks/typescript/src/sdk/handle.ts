@@ -77,7 +77,7 @@ export class Handle<R> {
       if ((FINAL_STATES as readonly string[]).includes(job.state)) return job;
       const leftMs = deadline - performance.now();
       if (leftMs <= 0) {
-        throw new WaitTimeout(`job ${this.id} has not ended within ${timeoutS} s`, {
+        throw new WaitTimeout(`Job ${this.id} did not finish within ${timeoutS} s`, {
           detail: { job_id: this.id },
         });
       }
@@ -101,18 +101,18 @@ export class Handle<R> {
     if (job.state !== "succeeded") throw jobFailedError(job);
     if (isArtifactReference(job.result)) {
       throw new Invalid(
-        `the result of job ${this.id} is in the artifact store, which only Python reads`,
+        `The result of job ${this.id} is in the artifact store, which only Python can read`,
         {
           field: "result",
           detail: { job_id: this.id },
-          hint: "Read it with Python, GET /jobs/{job_id}/artifact or `jobforge jobs artifact`.",
+          hint: "Read it with Python, GET /jobs/{job_id}/artifact or `jobforge jobs artifact`",
         },
       );
     }
     if (this.#result === undefined) return job.result as R;
     const read = this.#result.safeParse(job.result);
     if (read.success) return read.data;
-    throw new Invalid(`the result of job ${this.id} is not what ${job.definition} returns now`, {
+    throw new Invalid(`The result of job ${this.id} does not match the type of ${job.definition}`, {
       field: "result",
       cause: read.error,
     });
@@ -121,11 +121,11 @@ export class Handle<R> {
 
 function jobFailedError(job: EndedJob): JobFailed {
   if (job.state === null) {
-    return new JobFailed(`job ${job.id} is not known any more`, { detail: { job_id: job.id } });
+    return new JobFailed(`Job ${job.id} was removed by retention`, { detail: { job_id: job.id } });
   }
   const reason = job.state === "canceled" ? job.cancel_reason : job.error?.message;
   return new JobFailed(
-    `job ${job.id} of ${job.definition} is ${job.state}: ${reason ?? "no reason is known"}`,
+    `Job ${job.id} of ${job.definition} is ${job.state}: ${reason ?? "unknown reason"}`,
     { detail: { job_id: job.id, state: job.state, error: job.error } },
   );
 }

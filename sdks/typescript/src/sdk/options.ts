@@ -67,7 +67,7 @@ export function readOptions(given: Using, defaults: EnqueueOptions): EnqueueOpti
   };
   const request = { ...defaults.request, ...dropUndefined(fields) };
   if (request.key === undefined && (request.key_mode ?? request.on_conflict) !== undefined) {
-    throw new Invalid("dedupe and onConflict say what a key means: give a key", { field: "key" });
+    throw new Invalid("dedupe and onConflict require a key", { field: "key" });
   }
   return { tenant: given.tenant ?? defaults.tenant, conn: given.conn ?? defaults.conn, request };
 }

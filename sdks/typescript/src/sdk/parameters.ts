@@ -17,10 +17,13 @@ export function buildSchema(params: z.ZodObject, key: string): JsonObject {
   try {
     return z.toJSONSchema(params, { io: "input" }) as unknown as JsonObject;
   } catch (error) {
-    throw new Invalid(`the parameters of ${key} are not JSON: ${getErrorMessage(error)}`, {
-      field: "params",
-      cause: error,
-    });
+    throw new Invalid(
+      `The parameters of ${key} cannot be written as JSON: ${getErrorMessage(error)}`,
+      {
+        field: "params",
+        cause: error,
+      },
+    );
   }
 }
 
@@ -62,26 +65,32 @@ export function parseArguments<P extends z.ZodObject>(params: P, payload: unknow
 export function dumpResult(result: z.ZodType | undefined, given: unknown): Json | undefined {
   const checked = result === undefined ? given : checkResult(result, given);
   if (checked === undefined || checked === null) return undefined;
-  const text = encode(checked, "the result");
+  const text = encode(checked, "result");
   return typeof checked === "object" ? (JSON.parse(text) as Json) : (checked as Json);
 }
 
 function checkResult(result: z.ZodType, given: unknown): unknown {
   const read = result.safeParse(given);
   if (read.success) return read.data;
-  throw new Invalid(`the result is not what was declared: ${listErrors(read.error)[0]?.message}`, {
-    field: "result",
-  });
+  throw new Invalid(
+    `The result does not match its declared type: ${listErrors(read.error)[0]?.message}`,
+    {
+      field: "result",
+    },
+  );
 }
 
 function invalidPayloadError(error: z.ZodError): InvalidPayload {
   const errors = listErrors(error);
   const first = errors[0];
   const where = first?.field ? `${first.field}: ` : "";
-  return new InvalidPayload(`${where}${first?.message ?? "the arguments do not fit"}`, {
-    field: first?.field || undefined,
-    detail: { errors },
-  });
+  return new InvalidPayload(
+    `${where}${first?.message ?? "The arguments do not match the definition's parameters"}`,
+    {
+      field: first?.field || undefined,
+      detail: { errors },
+    },
+  );
 }
 
 function listErrors(error: z.ZodError): { field: string; message: string }[] {

@@ -12,7 +12,7 @@ export class Retry extends Error {
   readonly afterS: number | undefined;
 
   constructor(reason?: string | null, options: { readonly after?: Duration } = {}) {
-    super(reason ?? "the handler asked for another attempt");
+    super(reason ?? "The handler requested another attempt");
     this.afterS = options.after === undefined ? undefined : seconds(options.after, "after");
   }
 }
@@ -24,7 +24,7 @@ export class Snooze extends Error {
   readonly runAt: string | undefined;
 
   constructor(until: Duration | Date) {
-    super(`snoozed until ${until instanceof Date ? until.toISOString() : until}`);
+    super(`Snoozed until ${until instanceof Date ? until.toISOString() : until}`);
     if (until instanceof Date) this.runAt = until.toISOString();
     else this.delayS = seconds(until, "until");
   }
@@ -35,7 +35,7 @@ export class Cancel extends Error {
   override readonly name = "Cancel";
 
   constructor(reason?: string) {
-    super(reason ?? "canceled by its handler");
+    super(reason ?? "Canceled by the handler");
   }
 }
 
@@ -44,7 +44,7 @@ export class Dead extends Error {
   override readonly name = "Dead";
 
   constructor(reason?: string) {
-    super(reason ?? "given up by its handler");
+    super(reason ?? "Failed permanently by the handler");
   }
 }
 
@@ -54,7 +54,7 @@ export class Dead extends Error {
 export class Cancelled extends Error {
   override readonly name = "Cancelled";
 
-  constructor(reason = "the job was asked to stop") {
+  constructor(reason = "The job was asked to stop") {
     super(reason);
   }
 }

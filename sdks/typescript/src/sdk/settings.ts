@@ -145,14 +145,16 @@ function parseSize(given: Size, field: string): number {
   const matched = /^\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*$/i.exec(String(given));
   const bytes = matched ? Number(matched[1]) * (UNITS[(matched[2] ?? "").toUpperCase()] ?? 1) : 0;
   if (bytes < 1) {
-    throw new Invalid(`${field} is bytes or a text like "256MB", not ${given}`, { field });
+    throw new Invalid(`${field} must be bytes or a string such as "256MB", not ${given}`, {
+      field,
+    });
   }
   return Math.floor(bytes);
 }
 
 function checkIsolation(given: Isolation): Isolation {
   if (given === "process" || given === "inline") return given;
-  throw new Invalid(`isolation is process or inline, not ${given}`, { field: "isolation" });
+  throw new Invalid(`isolation must be process or inline, not ${given}`, { field: "isolation" });
 }
 
 function checkName(given: string, field: string, longest: number): string {

@@ -74,7 +74,7 @@ export class StepLog {
   nextKey(kind: StepKey["kind"], name: string): StepKey {
     const length = [...name].length;
     if (length < 1 || length > MAX_NAME_LENGTH || name.includes("\n")) {
-      throw new Invalid(`the name of a step is a line of 1 to ${MAX_NAME_LENGTH} letters`, {
+      throw new Invalid(`name must be one line of 1 to ${MAX_NAME_LENGTH} characters`, {
         field: "name",
       });
     }
@@ -91,7 +91,7 @@ export function suspendForSleep(key: StepKey, duration: Duration): Suspension {
 
 export function suspendUntil(key: StepKey, moment: Date): Suspension {
   if (!(moment instanceof Date) || Number.isNaN(moment.getTime())) {
-    throw new Invalid("a moment to sleep until is a Date", { field: "moment" });
+    throw new Invalid("until must be a valid Date", { field: "moment" });
   }
   return { wait: { ...key }, runAt: moment.toISOString() };
 }
@@ -107,7 +107,9 @@ export function suspendForEvent(
   }
   const nested = nestMatch(match);
   if (Buffer.byteLength(encode(nested, "match")) > MAX_MATCH_BYTES) {
-    throw new Invalid(`a match has at most ${MAX_MATCH_BYTES} bytes of JSON`, { field: "match" });
+    throw new Invalid(`match must have at most ${MAX_MATCH_BYTES} bytes of JSON`, {
+      field: "match",
+    });
   }
   const sinceField = since === undefined ? {} : { since: since.getTime() / 1000 };
   return {
@@ -119,7 +121,7 @@ export function suspendForEvent(
 export function suspendForJobs(key: StepKey, jobIds: Iterable<string>): Suspension {
   const jobs = [...new Set(jobIds)];
   if (jobs.length > MAX_JOBS) {
-    throw new Invalid(`a gather waits for at most ${MAX_JOBS} jobs`, { field: "handles" });
+    throw new Invalid(`A gather can wait for at most ${MAX_JOBS} jobs`, { field: "handles" });
   }
   return { wait: { ...key, jobs }, delayS: 0 };
 }
@@ -135,7 +137,7 @@ export function nestMatch(match: Readonly<Record<string, Scalar>>): JsonObject {
   const found = createMembers();
   for (const [path, value] of Object.entries(match)) {
     if (value !== null && !["string", "number", "boolean"].includes(typeof value)) {
-      throw new Invalid(`${path} can match a text, a number, true, false or null`, {
+      throw new Invalid(`${path} must be a string, a number, true, false or null`, {
         field: "match",
       });
     }
@@ -159,13 +161,13 @@ export function nestMatch(match: Readonly<Record<string, Scalar>>): JsonObject {
  * run the step again.
  */
 export function serializeResult(key: StepKey, result: unknown): Json {
-  const label = `the result of step ${labelOf(key)}`;
+  const label = `The result of step ${labelOf(key)}`;
   const text = encodeResult(label, result ?? null);
   const size = Buffer.byteLength(text);
   if (size > MAX_RESULT_BYTES) {
     throw new InvalidResult(
-      `${label} has ${size} bytes of JSON, and a step keeps at most ${MAX_RESULT_BYTES}:` +
-        " store it elsewhere, and return where",
+      `${label} has ${size} bytes of JSON; the limit is ${MAX_RESULT_BYTES}.` +
+        " Store it elsewhere, and return a reference",
       { field: "result", detail: { limit: MAX_RESULT_BYTES, size } },
     );
   }
@@ -192,7 +194,7 @@ function toMapKey({ kind, name, index }: StepKey): string {
 function readWaitTime(duration: Duration, field: string): number {
   const given = seconds(duration, field);
   if (given > MAX_WAIT_S) {
-    throw new Invalid("a job waits for at most 366 days at a time", { field });
+    throw new Invalid("A job can wait for at most 366 days at a time", { field });
   }
   return given;
 }
@@ -207,5 +209,5 @@ function isMembers(value: Scalar | Members): value is Members {
 }
 
 function overlapError(path: string): Invalid {
-  return new Invalid(`${path} lies within another path of the match`, { field: "match" });
+  return new Invalid(`${path} is inside another path of the match`, { field: "match" });
 }

@@ -14,7 +14,7 @@ export function chooseTenant(named: string | undefined, byDefault: string | unde
     named ?? AMBIENT_TENANT.getStore() ?? CURRENT_JOB.getStore()?.tenantId ?? byDefault ?? "";
   if (tenant !== "") return tenant;
   throw new TenantRequired(
-    "no tenant is named: give one with using({ tenant }), around the call with jf.tenant(…), or" +
+    "A tenant is required: use using({ tenant }), wrap the call in jf.tenant(…), or set it" +
       " for the app with new JobForge({ tenant }) or JOBFORGE_TENANT",
   );
 }

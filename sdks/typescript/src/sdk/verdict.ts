@@ -132,7 +132,7 @@ function applyStop(reported: Verdict, stopped: StopReason | null): Verdict {
       return {
         ...reported,
         outcome: "timed_out",
-        error: { ...reported.error, type: "TimedOut", message: "the timeout has passed" },
+        error: { ...reported.error, type: "TimedOut", message: "The attempt exceeded its timeout" },
       };
     case "cancel":
       return { ...reported, outcome: "canceled" };
@@ -211,11 +211,11 @@ function formatTrace(error: unknown, depth = 0): string {
 
 function crashToJson(exit: ProcessExit): JsonObject {
   if (exit.exceeded !== null) return limitCrashToJson(exit.exceeded);
-  if (exit.signal !== null) return { type: "Crashed", message: `killed by ${exit.signal}` };
-  return { type: "Crashed", message: `ended with exit code ${exit.code} and no outcome` };
+  if (exit.signal !== null) return { type: "Crashed", message: `Killed by ${exit.signal}` };
+  return { type: "Crashed", message: `Exited with code ${exit.code} and without an outcome` };
 }
 
 function limitCrashToJson(limit: ExceededLimit): JsonObject {
   const words = limit.replace("_", " ");
-  return { type: "Crashed", message: `went over its ${words} limit`, reason: limit };
+  return { type: "Crashed", message: `Exceeded its ${words} limit`, reason: limit };
 }

@@ -24,19 +24,19 @@ export class Secrets {
     this.#folder = folder;
   }
 
-  /** Return the secret. Throws NotFound with the places that were searched, without any values. */
+  /** Return the secret. Throws NotFound with a hint where the secret can be set. */
   lookup(name: string): string {
     if (!/^[A-Za-z0-9_.-]{1,100}$/.test(name) || name.startsWith("..")) {
-      throw new Invalid("the name of a secret has letters, digits, _ . and - only", {
+      throw new Invalid("A secret name can contain only letters, digits, _ . and -", {
         field: "name",
       });
     }
     const named = `JOBFORGE_SECRET_${name.replace(/[.-]/g, "_").toUpperCase()}`;
     const value = this.#fromFolder(name) ?? fromEnvironment(named);
     if (value === undefined) {
-      const folder = this.#folder ? `the file ${join(this.#folder, name)}` : "no secrets folder";
-      throw new NotFound(`there is no secret ${name}`, {
-        hint: `looked at: ${folder}; the variable ${named}`,
+      const file = this.#folder ? `, or create the file ${join(this.#folder, name)}` : "";
+      throw new NotFound(`Secret '${name}' not found`, {
+        hint: `Set the variable ${named}${file}`,
       });
     }
     if (!registerJobSecret(value) && !this.#warned.has(name)) {
@@ -51,7 +51,7 @@ export class Secrets {
     const path = resolveInside(this.#folder, name);
     if (path === null) return undefined;
     if (statSync(path).size > MAX_BYTES) {
-      throw new Invalid(`the secret ${name} is larger than 65,536 bytes`, { field: "name" });
+      throw new Invalid(`Secret '${name}' is larger than 65,536 bytes`, { field: "name" });
     }
     return readFileSync(path, "utf8").replace(/\r?\n$/, "");
   }

@@ -35,14 +35,14 @@ export function verifyWebhook(
   ) as [string, string, string];
   const now = (options.now ?? new Date()).getTime() / 1000;
   if (!/^\d{1,12}$/.test(sentAt) || Math.abs(now - Number(sentAt)) > TOLERANCE_S) {
-    throw new Unauthenticated("the message is too old, or comes from the future", {
+    throw new Unauthenticated("The message is too old, or its timestamp is in the future", {
       field: "webhook-timestamp",
     });
   }
   const signed = createHmac("sha256", decodeKey(secret)).update(`${id}.${sentAt}.`).update(body);
   const expected = Buffer.from(`v1,${signed.digest("base64")}`);
   if (!signatures.split(" ").some((given) => equalsInConstantTime(Buffer.from(given), expected))) {
-    throw new Unauthenticated("the message was not signed with this secret", {
+    throw new Unauthenticated("The message was not signed with this secret", {
       field: "webhook-signature",
     });
   }
@@ -53,7 +53,7 @@ function decodeKey(secret: string | undefined): Buffer {
   const text = secret ?? "";
   const key = Buffer.from(text.slice(text.startsWith(PREFIX) ? PREFIX.length : 0), "base64");
   if (key.length >= MIN_KEY_BYTES) return key;
-  throw new Invalid("the secret of a webhook is whsec_ and at least 24 bytes in base64", {
+  throw new Invalid("A webhook secret must be whsec_ followed by at least 24 bytes in base64", {
     field: "secret",
   });
 }
@@ -64,7 +64,7 @@ function readHeader(headers: WebhookHeaders, name: string): string {
       ? headers.get(name)
       : Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1];
   if (typeof value === "string" && value !== "") return value;
-  throw new Unauthenticated(`the message has no ${name}`, { field: name });
+  throw new Unauthenticated(`The message has no ${name}`, { field: name });
 }
 
 /** Compare in constant time, so that the time does not reveal the first difference. */

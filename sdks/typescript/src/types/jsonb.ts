@@ -27,7 +27,7 @@ export function encode(value: unknown, field: string): string {
   const fault = findFault(value, 0, "$");
   if (fault !== null) {
     const { what, path, hint } = fault;
-    const message = `${field} has ${what} at ${path}, which cannot be stored`;
+    const message = `${field} contains ${what} at ${path}, which cannot be stored`;
     throw new Invalid(message, { field, detail: { path }, hint });
   }
   return JSON.stringify(value) ?? "null";
@@ -86,7 +86,7 @@ function orUnreadable(make: () => Json): Json {
 function findFault(value: unknown, depth: number, path: string): Fault | null {
   switch (typeof value) {
     case "string":
-      if (value.includes("\0")) return { what: "the character NUL", path, hint: WITHOUT_NUL };
+      if (value.includes("\0")) return { what: "the NUL character", path, hint: WITHOUT_NUL };
       return value.isWellFormed() ? null : { what: "half of a surrogate pair", path };
     case "number":
       return Number.isFinite(value) ? null : { what: `the number ${value}`, path, hint: AS_STRING };
@@ -104,7 +104,7 @@ function findFault(value: unknown, depth: number, path: string): Fault | null {
 
 function findFaultInObject(value: object, depth: number, path: string): Fault | null {
   // Cyclic objects end here.
-  if (depth > 2 * MAX_DEPTH) return { what: "more levels than there may be", path: "$" };
+  if (depth > 2 * MAX_DEPTH) return { what: "too many levels", path: "$" };
   if ("toJSON" in value && typeof value.toJSON === "function") {
     const json: unknown = value.toJSON("");
     // As in JSON.stringify, a toJSON method of the returned object is not called.

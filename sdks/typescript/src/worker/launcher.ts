@@ -156,7 +156,7 @@ export function mapServedDefinitions(
     );
   }
   if (served.size === 0)
-    throw new ConfigError("the app has no definitions that this worker can run");
+    throw new ConfigError("The app has no definitions that this worker can run");
   return served;
 }
 

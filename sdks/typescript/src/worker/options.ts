@@ -36,15 +36,15 @@ export function checkOptions(
 ): void {
   const slots = Object.values(queues);
   if (slots.length === 0 || !slots.every((each) => Number.isInteger(each) && each >= 1)) {
-    throw new ConfigError("a worker needs a queue, and each queue a slot", { field: "queues" });
+    throw new ConfigError("A worker requires a queue, and each queue a slot", { field: "queues" });
   }
   if (slots.length > MAX_QUEUES) {
-    throw new ConfigError(`a worker serves at most ${MAX_QUEUES} queues`, { field: "queues" });
+    throw new ConfigError(`A worker can serve at most ${MAX_QUEUES} queues`, { field: "queues" });
   }
   if (!(leaseS >= 1 && leaseS <= MAX_LEASE_S)) {
-    throw new ConfigError(`a lease lasts 1 to ${MAX_LEASE_S} seconds`, { field: "lease_s" });
+    throw new ConfigError(`leaseS must be between 1 and ${MAX_LEASE_S}`, { field: "lease_s" });
   }
   if (heartbeatS * 2 > leaseS) {
-    throw new ConfigError("a lease must last two heartbeats", { field: "heartbeat_s" });
+    throw new ConfigError("leaseS must be at least twice heartbeatS", { field: "heartbeat_s" });
   }
 }

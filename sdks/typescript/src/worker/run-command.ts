@@ -18,17 +18,17 @@ Runs the jobs of the app that MODULE exports: a .js or .mjs file, or a .ts file 
 later (before that: node --import tsx node_modules/.bin/jobforge-worker MODULE).
 
   --database-url URL    JOBFORGE_DATABASE_URL
-  --queues LIST         mail:10,default:4; all that the app names
-  --concurrency NUMBER  jobs at once of a queue that names no number
-  --warm NUMBER         processes that wait for jobs; 2
+  --queues LIST         queues with slots, such as mail:10,default:4 (default: all of the app)
+  --concurrency NUMBER  slots of queues without a number
+  --warm NUMBER         processes that wait for jobs (default: 2)
   --lease-s, --heartbeat-s, --poll-s, --drain-s SECONDS
-  --build TEXT          shown with the worker
+  --build TEXT          build name, shown with the worker
   --help
 
 SIGTERM and SIGINT let it drain; the second one releases the running jobs.
 `;
 const NOT_HIDDEN =
-  "jobs can read the variables of this process in /proc: it may not write to /proc/self/mem";
+  "jobs can read this process's variables in /proc, because it cannot write to /proc/self/mem";
 const OPTIONS = {
   "database-url": { type: "string" },
   queues: { type: "string" },
@@ -117,12 +117,14 @@ async function importApp(module: string, path: string): Promise<JobForge> {
   } catch (error) {
     if ((error as { code?: unknown }).code !== "ERR_UNKNOWN_FILE_EXTENSION") throw error;
     throw new ConfigError(
-      `this Node cannot read ${path}: take Node 22.18 or later, node --import tsx, or a .js file`,
+      `This Node cannot import ${path}; use Node 22.18 or later, node --import tsx, or a .js file`,
     );
   }
   const app = findApp(exports);
   if (app === null)
-    throw new NotFound(`${path} exports no JobForge: export const jf = new JobForge()`);
+    throw new NotFound(
+      `${path} does not export a JobForge instance; add export const jf = new JobForge()`,
+    );
   return app;
 }
 
@@ -133,6 +135,6 @@ function listQueues(app: JobForge): ReadonlySet<string> {
 function parseNumber(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const value = Number(text);
-  if (!Number.isFinite(value) || value < 0) throw new ConfigError(`${text} is no number`);
+  if (!Number.isFinite(value) || value < 0) throw new ConfigError(`'${text}' is not a number`);
   return value;
 }

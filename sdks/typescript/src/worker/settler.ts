@@ -147,8 +147,8 @@ export class Settler {
     const left = [...new Set([...busy, ...this.#sending, ...this.#finished])];
     for (const finished of left.slice(0, MAX_LOGGED)) {
       const reason = busy.has(finished)
-        ? "another transaction holds the job, or a row that its end needs"
-        : "the database has not answered";
+        ? "another transaction locks the job, or a row that is needed to finish it"
+        : "the database has not responded";
       emit("job.unsettled", { ...jobFields(finished.job), reason }, "warning");
     }
   }

@@ -13,8 +13,8 @@ import type { LeaseTable } from "./leases.ts";
 
 const MAX_BATCH = 100;
 const REFUSED: Partial<Record<SaveStatus, string>> = {
-  too_large: "its result is larger than 1 MiB, or nested more than 64 levels deep",
-  too_many: "a job keeps at most 1,000 steps, and 16 MiB of their results",
+  too_large: "the result is larger than 1 MiB, or nested more than 64 levels deep",
+  too_many: "a job can have at most 1,000 steps and 16 MiB of results",
 };
 
 interface PendingStep {
@@ -86,7 +86,7 @@ export class StepWriter {
 function toError(step: Step, status: SaveStatus): Error | null {
   if (status === "ok") return null;
   if (status === "lost") return new LeaseLost();
-  return new InvalidResult(`step ${step.name} cannot be stored: ${REFUSED[status]}`, {
+  return new InvalidResult(`Step '${step.name}' cannot be stored: ${REFUSED[status]}`, {
     field: "result",
   });
 }

@@ -126,7 +126,7 @@ class WorkerChannel implements JobChannel, JobProcessChannel {
 function checkLength(line: string, maxBytes: number, field: string): void {
   const length = Buffer.byteLength(line) - 1;
   if (length <= maxBytes) return;
-  throw new Invalid(`${length} bytes are more than the ${maxBytes} that fit in one message`, {
+  throw new Invalid(`The message of ${length} bytes exceeds the limit of ${maxBytes} bytes`, {
     field,
   });
 }
@@ -139,7 +139,7 @@ async function main(module: string): Promise<void> {
   });
   watchdog.unref();
   const app = findApp((await import(module)) as Record<string, unknown>);
-  if (app === null) throw new NotFound(`${module} exports no JobForge`);
+  if (app === null) throw new NotFound(`${module} does not export a JobForge instance`);
   const worker = new WorkerChannel();
   const decoder = new LineDecoder(Number.POSITIVE_INFINITY);
   let ctx: Context | null = null;
@@ -183,7 +183,7 @@ async function runHandler(
   channel: JobProcessChannel,
 ): Promise<Verdict> {
   if (definition === undefined) {
-    const error = new NotFound(`the app has no ${job.definition}`);
+    const error = new NotFound(`The app has no definition '${job.definition}'`);
     return verdictFromError(error, { giveUpOn: [] }, null, jobScope(job));
   }
   try {
@@ -216,7 +216,7 @@ function reportAndExit(verdict: Verdict): void {
 function encodeVerdict(verdict: Verdict, used: ResourceUsage): string {
   const line = encodeLine({ kind: "verdict", used, verdict } satisfies JobMessage);
   if (Buffer.byteLength(line) <= MAX_LINE_BYTES) return line;
-  const message = `a result has at most ${MAX_LINE_BYTES} bytes`;
+  const message = `The result is larger than ${MAX_LINE_BYTES} bytes`;
   const failed: Verdict = {
     outcome: "failed",
     error: { type: "ResultTooLarge", message },

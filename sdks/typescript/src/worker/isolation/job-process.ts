@@ -47,8 +47,8 @@ const MEMORY_POLL_MS = 250;
 // Node flags that must not be inherited; loaders and conditions are inherited.
 const WORKER_ONLY_FLAGS =
   /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size|heap-growing-percent)/;
-const UNREAD = "asked its worker again and again without reading the answers";
-const PROTOCOL_ERROR = "wrote to the socket that is for its worker";
+const UNREAD = "Sent requests to its worker without reading the responses";
+const PROTOCOL_ERROR = "Wrote to the socket that is reserved for its worker";
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
 const CHILD = fileURLToPath(new URL(`./child${EXTENSION}`, import.meta.url));
 

@@ -37,12 +37,14 @@ export class ProcessRunner implements Runner {
     options: IsolationOptions,
   ) {
     if (process.platform === "win32") {
-      throw new ConfigError("jobs have no process of their own here: use isolation: inline");
+      throw new ConfigError(
+        'Jobs cannot run in separate processes on Windows; use isolation: "inline"',
+      );
     }
     if (options.module === undefined) {
       const keys = definitions.map(({ key }) => key).join(", ");
       throw new ConfigError(
-        `${keys} run in processes of their own, which have to import them: give the worker` +
+        `${keys} run in separate processes, which import the app; pass the worker` +
           ' { module: import.meta.url } of the module that exports the app, or isolation: "inline"',
         { field: "module" },
       );
@@ -62,7 +64,7 @@ export class ProcessRunner implements Runner {
       if (!(await first.ready)) {
         first.kill();
         const output = await first.stderr.text(LOG_SCOPE);
-        throw new ConfigError(`the processes of jobs cannot import the app: ${output}`);
+        throw new ConfigError(`The processes of jobs cannot import the app: ${output}`);
       }
       this.#warmProcesses.set(profile, [first]);
       this.#refill(profile, limits);

@@ -22,6 +22,7 @@ from result_files import Facts, Results
 from result_tables import (
     compare_with_targets,
     format_cell,
+    format_label,
     format_number,
     render_markdown,
     render_table,
@@ -122,14 +123,14 @@ def _render_about(about: Facts) -> str:
     if not about:
         return "Not measured yet."
     settings = ", ".join(f"`{name} = {value}`" for name, value in about["settings"].items())
-    rows = [["System", "version", "settings"], ["---"] * 3]
+    rows = [["System", "Version", "Settings"], ["---"] * 3]
     rows += [[name, about["versions"].get(name, ""), text] for name, text in about["sides"].items()]
     others = ", ".join(
         f"{name} {version}"
         for name, version in about["versions"].items()
         if name not in about["sides"]
     )
-    note = "" if about["is_finished"] else " The run was stopped before it was complete."
+    note = "" if about["is_finished"] else " The run was stopped before all rounds were complete."
     return (
         f"Measured on {about['at']}: {about['machine']}. {others}.{note} "
         f"Postgres has {settings}, and its defaults otherwise: fsync and synchronous_commit are on."
@@ -138,13 +139,13 @@ def _render_about(about: Facts) -> str:
 
 
 def _render_targets(figures: list[Figure]) -> str:
-    rows = [["Comparison", "figure", "aim", "met", "spread"], ["---"] * 5]
+    rows = [["Comparison", "Result", "Target", "Met", "Spread"], ["---"] * 5]
     for figure in figures:
         sign = "≤" if figure.lower_is_better else "≥"
         note = f" ({figure.note})" if figure.note else ""
         rows.append(
             [
-                figure.name,
+                format_label(figure.name),
                 f"{format_number(figure.value)}{note}",
                 f"{sign} {figure.target:g}",
                 "✓" if figure.is_met else "✗",
@@ -166,7 +167,7 @@ def _render_waits(results: Results) -> str:
         },
     }
     sides = list(dict.fromkeys(side for name in columns["idle"] for side in results.get(name, {})))
-    rows = [["p50 / p95 / p99 ms", *columns], ["---"] * (len(columns) + 1)]
+    rows = [["p50 / p95 / p99 (ms)", *columns], ["---"] * (len(columns) + 1)]
     for side in sides:
         cells = [_join_medians(results, names, side) for names in columns.values()]
         notes = ["", *(_note_rate(results, rate, side) for rate in pickup_latency.STEADY)]
@@ -210,14 +211,18 @@ def _tabulate_points(results: Results, figure: str, what: str) -> list[list[str]
 
 
 def _render_jobforge_only(results: Results) -> str:
-    rows = [["JobForge only", "figure"], ["---"] * 2]
-    rows += [[name, format_cell(results[name].get(JOBFORGE))] for name in _ALONE if name in results]
+    rows = [["JobForge only", "Result"], ["---"] * 2]
+    rows += [
+        [format_label(name), format_cell(results[name].get(JOBFORGE))]
+        for name in _ALONE
+        if name in results
+    ]
     return render_markdown(rows)
 
 
 def _render_left_out(left_out: dict[str, str]) -> str:
     if not left_out:
-        return "No system was left out."
+        return "The run left out no system."
     return "\n".join(f"- {name}: {reason}" for name, reason in left_out.items())
 
 

@@ -20,6 +20,13 @@ _ALL = frozenset(RIVALS)
 _PYTHON = frozenset(name for name, rival in RIVALS.items() if rival.python)
 _KEEPING_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
 _WAL = (resource_usage.WAL_ENQUEUE, resource_usage.WAL_RUN)
+_LABELS = {
+    " a job": " per job",
+    "beside a flood": "next to a backlog",
+    "beside a full cap": "next to a full cap",
+    "pick-up": "start latency",
+}
+_UNITS = {" queries/s": "queries/s", "/s": "jobs/s", " ms": "ms", " s": "s"}
 
 
 def compare_with_targets(results: Results) -> list[Figure]:
@@ -60,12 +67,23 @@ def render_table(results: Results, columns: Iterable[str] | None = None) -> str:
     if not names:
         return "Not measured yet."
     sides = list(dict.fromkeys(side for name in names for side in results[name]))
-    rows = [["System", *names], ["---"] * (len(names) + 1)]
+    rows = [["System", *map(format_label, names)], ["---"] * (len(names) + 1)]
     rows += [
         [_emphasize(side), *(format_cell(results[name].get(side)) for name in names)]
         for side in sides
     ]
     return render_markdown(rows)
+
+
+def format_label(name: str) -> str:
+    """Return the name of a figure as the page shows it: with its unit in parentheses."""
+    figure, comma, comparison = name.partition(", relative to")
+    for written, shown in _LABELS.items():
+        figure = figure.replace(written, shown)
+    unit = next((unit for unit in _UNITS if figure.endswith(unit)), None)
+    if unit:
+        figure = f"{figure.removesuffix(unit)} ({_UNITS[unit]})"
+    return f"{figure}{comma}{comparison}"
 
 
 def render_markdown(rows: Iterable[Iterable[str]]) -> str:
@@ -79,7 +97,7 @@ def format_cell(values: list[float] | None) -> str:
     middle = statistics.median(values)
     if len(values) == 1 or not middle:
         return format_number(middle)
-    return f"{format_number(middle)} ±{_spread(values) / middle * 50:.0f} %"
+    return f"{format_number(middle)} ±{_spread(values) / middle * 50:.0f}%"
 
 
 def format_number(value: float) -> str:

@@ -20,21 +20,35 @@ _WIDTH = 88
 _HEAD = """\
 # Python API
 
-`scripts/python_page.py` writes this page from the docstrings. It lists the public classes of the
-package `jobforge` with their methods and attributes. [Python](python.md) is the guide. Methods
-return objects of the classes that have no import line.
+This page is generated from the docstrings. It lists the public classes of the package `jobforge` with
+their methods and attributes. [Python](python.md) is the guide. Do not create instances of classes without
+an import line: methods return them.
 
-- **Duration** is a number of seconds or a `timedelta`. **Size** is a number of bytes, or a string
-  such as `"256MB"`.
-- **TenantRef** is the UUID or the slug of a tenant.
-- **Dedupe** is a duration or `"active"`; **OnConflict** is `"existing"`, `"replace"` or `"raise"`;
-  **OnParentFailure** is `"cancel"`, `"run"` or `"wait"`. See [options](python.md#enqueuing).
-- **Parent** is a handle, a node, an inner workflow or a job's UUID. **AnyArgs** is the result of
-  `definition.args(…)`.
-- **Json** is any value that JSON can represent.
-- **conn** is a connection of psycopg, SQLAlchemy, Django or asyncpg: see
-  [supported connections](python.md#in-your-own-transaction).
-"""
+**Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
+which has the same arguments and the same result.
+
+| Type | Meaning |
+|---|---|
+| `Duration` | number of seconds, or a `timedelta` |
+| `Size` | number of bytes, or a string such as `"256MB"` |
+| `TenantRef` | UUID or slug of a tenant |
+| `Json` | any value that JSON can represent |
+| `conn` | connection of psycopg, SQLAlchemy, Django or asyncpg: [supported connections](python.md#in-your-own-transaction) |
+| `Isolation` | `"process"` or `"inline"`: [Isolation](isolation.md) |
+| `CatchUpOption` | `"none"`, `"last"` or `"all"`: [missed runs](schedules.md#missed-runs-catch_up) |
+| `OverlapOption` | `"allow"`, `"skip"`, `"queue"` or `"cancel_running"`: [overlapping jobs](schedules.md#overlapping-jobs-overlap) |
+| `Dedupe` | duration, or `"active"`: [options](python.md#enqueuing) |
+| `OnConflict` | `"existing"`, `"replace"` or `"raise"`: [options](python.md#enqueuing) |
+| `OnParentFailure` | `"cancel"`, `"run"` or `"wait"`: [Workflows](workflows.md) |
+| `Enqueuer` | definition with options, as `definition.using(…)` returns it. It has the methods `using`, `enqueue`, `enqueue_many`, `args` and `node` of [Definition](#definition) |
+| `Args`, `AnyArgs` | arguments of one job, as `definition.args(…)` returns them |
+| `Arguments` | dict of the handler's arguments by name |
+| `Parent` | handle, node, inner workflow, or UUID of a job |
+| `TenantScope` | `with` block, as `jf.tenant(…)` returns it |
+| `Transaction` | `with` or `async with` block that returns a psycopg connection |
+| `Artifacts` | an opened [artifact store](artifacts.md) |
+| `NoOpAwaitable` | result of a method for sync and async handlers: a sync handler ignores it, an async handler awaits it |
+"""  # noqa: E501 - rows of a table
 
 _ERRORS = """\
 ### errors
@@ -155,6 +169,9 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
             has_fields=True,
         ),
         Documented("JobFilter", "types.jobs", hidden=frozenset({"to_json"}), has_fields=True),
+        Documented("Enqueued", "types.jobs", has_fields=True),
+        Documented("JobHistory", "types.job_history", has_fields=True),
+        Documented("Explanation", "types.job_history", has_fields=True),
         Documented("Outcome", "types.jobs", has_fields=True),
         Documented("OutcomeReport", "types.jobs", hidden=frozenset({"to_json"}), has_fields=True),
     ),
@@ -183,6 +200,29 @@ _ATTRIBUTES = {
         "tenant_id": ("UUID", "Tenant of the batch."),
     },
     "Node": {"name": ("str", "Name of the node in its workflow.")},
+}
+
+# Tables of the guide that describe the parameters of a method, by the beginning of their header.
+_GUIDE = ROOT / "docs" / "python.md"
+_PARAMETERS = {
+    "JobForge.job": "| Setting | Default |",
+    "Definition.using": "| Option | Description |",
+}
+# Headings of the client's methods, and the words in their names. The first match counts.
+_CALL_GROUPS = {
+    "Statistics and audit log": "statistics|meter|audit",
+    "Workflows and batches": "workflow|batch",
+    "Events": "event",
+    "Triggers": "trigger|firings",
+    "Webhooks": "webhook|deliver",
+    "Failure groups": "failure",
+    "Operations": "operation|count_jobs",
+    "Definitions": "definition",
+    "Queues": "queue$|queues|holders",
+    "Workers": "worker",
+    "Tenants": "tenant",
+    "API keys": "key|whoami",
+    "Jobs": "",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -275,7 +315,16 @@ def _method(owner: str, name: str, method: Function, members: dict[str, Function
     yield f"```python3\n{_signature(name, method)}\n```\n"
     text = _text(method).rstrip("\n")
     twin = _twin(name, members)
-    yield f"{text} In async code: `await {twin}(…)`.\n" if twin else f"{text}\n"
+    yield f"{text} Async: `await {twin}(…)`.\n" if twin else f"{text}\n"
+    if f"{owner}.{name}" in _PARAMETERS:
+        yield _guide_table(_PARAMETERS[f"{owner}.{name}"])
+
+
+def _guide_table(header: str) -> str:
+    """Return a table of the guide, with links that work on this page."""
+    text = _GUIDE.read_text(encoding="utf-8")
+    table = text[text.index(f"\n{header}") + 1 :].partition("\n\n")[0]
+    return table.replace("](#", f"]({_GUIDE.name}#") + "\n"
 
 
 def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
@@ -300,7 +349,6 @@ def _operations() -> Iterator[str]:
         "Each of these methods has the name, the arguments and the result of an engine function."
         " [SQL functions](sql.md) describes what each one does.\n"
     )
-    yield "| Method | Returns | Description |\n|---|---|---|"
     shared = _classes("client.client")["ClientOperations"]
     calls = {
         name: function
@@ -308,24 +356,25 @@ def _operations() -> Iterator[str]:
         for name, function in _functions(f"calls.{path.stem}").items()
     }
     calls |= _functions("client.http_only_requests")
+    rows: dict[str, list[str]] = {}
     for statement in shared.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             name = ast.unparse(statement.targets[0])
-            yield _operation(name, calls[name])
-    yield ""
+            rows.setdefault(_call_group(name), []).append(_operation(name, calls[name]))
+    for group, lines in rows.items():
+        yield f"#### {group}\n"
+        yield "| Method | Returns | Description |\n|---|---|---|"
+        yield from lines
+        yield ""
+
+
+def _call_group(name: str) -> str:
+    return next(group for group, words in _CALL_GROUPS.items() if re.search(words, name))
 
 
 def _operation(name: str, function: Function) -> str:
-    arguments = function.args
-    given = [each.arg for each in arguments.args]
-    required = len(given) - len(arguments.defaults)
-    shown = given[:required] + [f"{each}=…" for each in given[required:]]
-    if arguments.kwonlyargs:
-        shown.append("*")
-        shown += [
-            each.arg if default is None else f"{each.arg}=…"
-            for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        ]
+    shown = [re.sub(r": .*?(?= = |$)", "", each) for each in _arguments(function)]
+    shown = [each.replace(" = ", "=") for each in shown]
     result = re.sub(r"^(?:Call|ApiRequest)\[(.*)\]$", r"\1", _annotation(function.returns))
     text = _text(function).partition("\n\n")[0].strip()
     return f"| `{name}({', '.join(shown)})` | `{_cell(result)}` | {text} |"
@@ -350,13 +399,13 @@ def _text(node: ast.ClassDef | Function) -> str:
     if text is None:
         raise ValueError(f"{node.name} in line {node.lineno} needs a docstring for {PAGE.name}")
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)
-    text = re.sub(r"docs/([\w-]+)\.md", _link, text)
+    text = re.sub(r"docs/([\w-]+)\.md(#[\w-]+)?", _link, text)
     return f"{text}\n"
 
 
 def _link(found: re.Match[str]) -> str:
     first_line = (PAGE.parent / f"{found[1]}.md").read_text(encoding="utf-8").partition("\n")[0]
-    return f"[{first_line.removeprefix('# ')}]({found[1]}.md)"
+    return f"[{first_line.removeprefix('# ')}]({found[1]}.md{found[2] or ''})"
 
 
 def _cell(text: str) -> str:
@@ -434,9 +483,12 @@ def _argument(argument: ast.arg, default: ast.expr | None) -> str:
 @cache
 def _constants() -> dict[str, str]:
     """Return the values of constants that are defaults of parameters."""
+    modules = ["sdk.outcome_exceptions"]
+    modules += [f"calls.{path.stem}" for path in (PACKAGE / "calls").glob("*.py")]
     return {
         ast.unparse(each.targets[0]): ast.unparse(each.value)
-        for each in _tree("sdk.outcome_exceptions").body
+        for module in modules
+        for each in _tree(module).body
         if isinstance(each, ast.Assign)
     }
 

@@ -115,7 +115,7 @@ def stop_worker(worker_id: UUID) -> Call[None]:
 
 
 def delete_tenant(tenant_id: UUID) -> Call[UUID]:
-    """Start the erasure of a tenant, or find the one in progress; return the operation's ID."""
+    """Start the erasure of a tenant, or find the one in progress. Returns the operation's ID."""
     return Call("delete_tenant", {"tenant_id": tenant_id}, value(UUID, "id"))
 
 

@@ -91,7 +91,7 @@ def list_tenant_keys(
 def rewrap_tenant_key(
     before: WrappedKey, after: WrappedKey, *, tenant_id: UUID | None = None
 ) -> Call[bool]:
-    """Replace a wrapped key; return False if the stored one is no longer `before`."""
+    """Replace a wrapped key. Returns False if the stored one is no longer `before`."""
     return Call(
         "rewrap_tenant_key",
         {

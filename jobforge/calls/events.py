@@ -94,7 +94,7 @@ def list_event_deliveries(
 
 
 def replay_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[int]:
-    """Deliver an event again; return the replay number of the new deliveries."""
+    """Deliver an event again. Returns the replay number of the new deliveries."""
     return Call("replay_event", {"id": event_id, "tenant_id": tenant_id}, value(int, "replay"))
 
 

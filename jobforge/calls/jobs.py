@@ -100,7 +100,7 @@ def enqueue_payloads(
 def cancel_job(
     job_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[State]:
-    """Return `canceled`, or `canceling` if the job's worker must stop it first."""
+    """Cancel a job. Returns `canceled`, or `canceling` if the worker must stop the job first."""
     return Call(
         "cancel_job",
         {"job_id": job_id, "reason": reason, "tenant_id": tenant_id},
@@ -109,7 +109,7 @@ def cancel_job(
 
 
 def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]:
-    """Erase the contents of a finished job; return folders of artifacts to delete.
+    """Erase the contents of a finished job. Returns folders of artifacts to delete.
 
     Raises Conflict for a job that has not finished. Over HTTP, the server deletes the folders.
     """
@@ -195,7 +195,7 @@ def retry_jobs(
     dry_run: bool = False,
     tenant_id: UUID | None = None,
 ) -> Call[int]:
-    """Retry dead jobs; return their number. Repeat the call until it is 0."""
+    """Retry dead jobs. Returns their number. Repeat the call until it is 0."""
     return Call(
         "retry_jobs",
         {
@@ -260,7 +260,9 @@ def list_notes(
 
 
 def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call[list[SummaryLine]]:
-    """Return the number of jobs per queue and state; of finished jobs, the last `window_s`."""
+    """Return the number of jobs per queue and state. Of finished jobs, it counts only those that
+    finished in the last `window_s` seconds.
+    """
     return Call("summarize", {"window_s": window_s, "tenant_id": tenant_id}, many(SummaryLine))
 
 

@@ -99,7 +99,7 @@ def list_firings(
 
 
 def run_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[datetime]:
-    """Request a firing now; return the fire_at that identifies it."""
+    """Request a firing now. Returns the fire_at that identifies it."""
     return Call(
         "run_trigger", {"id": trigger_id, "tenant_id": tenant_id}, value(datetime, "fire_at")
     )
@@ -108,7 +108,7 @@ def run_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[date
 def backfill_trigger(
     trigger_id: UUID, times: Sequence[datetime], *, tenant_id: UUID | None = None
 ) -> Call[int]:
-    """Request firings at past times; return their number. Times with a firing are skipped."""
+    """Request firings at past times. Returns their number. Times with a firing are skipped."""
     return Call(
         "backfill_trigger",
         {"id": trigger_id, "times": list(times), "tenant_id": tenant_id},

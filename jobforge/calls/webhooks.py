@@ -16,7 +16,7 @@ def create_webhook(
     secret: bytes,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Create an endpoint with a secret sealed for `webhook_id`; return the ID.
+    """Create an endpoint with a secret sealed for `webhook_id`. Returns the ID.
 
     Settings: url, events, definitions, description, enabled.
     """
@@ -89,7 +89,7 @@ def test_webhook(
     *,
     tenant_id: UUID | None = None,  # noqa: PT028 - not a test
 ) -> Call[UUID]:
-    """Send a test message; return the ID of its delivery."""
+    """Send a test message. Returns the ID of its delivery."""
     return Call(
         "test_webhook", {"id": webhook_id, "tenant_id": tenant_id}, value(UUID, "delivery_id")
     )
@@ -118,7 +118,7 @@ def list_deliveries(
 
 
 def redeliver(webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None) -> Call[UUID]:
-    """Send a delivery again; return the ID of the job that sends it."""
+    """Send a delivery again. Returns the ID of the job that sends it."""
     return Call(
         "redeliver",
         {"id": webhook_id, "delivery_id": delivery_id, "tenant_id": tenant_id},
@@ -144,7 +144,7 @@ def record_delivery(
     *,
     tenant_id: UUID | None = None,
 ) -> Call[bool]:
-    """Record an attempt, for workers; return whether the endpoint is still enabled."""
+    """Record an attempt, for workers. Returns whether the endpoint is still enabled."""
     return Call(
         "record_delivery",
         {

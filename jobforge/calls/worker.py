@@ -215,7 +215,7 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
 def succeed_jobs(
     worker_id: UUID, tokens: Sequence[tuple[UUID, UUID, int]], results: Sequence[Json] | None = None
 ) -> Call[list[tuple[UUID, int]]]:
-    """Settle plain successes; return those not settled, to be sent with complete_jobs."""
+    """Settle plain successes. Returns those not settled, to be sent with complete_jobs."""
     tenants, jobs, leases = pack_tokens(tokens)
     return Call(
         "succeed_jobs",
@@ -248,7 +248,7 @@ def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
 
 
 def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]:
-    """Save steps; return one status for each, in order."""
+    """Save steps. Returns one status for each, in order."""
     return Call(
         "save_steps",
         {

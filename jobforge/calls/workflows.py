@@ -88,7 +88,7 @@ def list_workflows(
 def cancel_workflow(
     workflow_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[WorkflowState]:
-    """Return `canceling` while some of the workflow's jobs still have to be stopped."""
+    """Cancel a workflow. Returns `canceling` while workers still have to stop some of its jobs."""
     return Call(
         "cancel_workflow",
         {"id": workflow_id, "reason": reason, "tenant_id": tenant_id},
@@ -99,7 +99,7 @@ def cancel_workflow(
 def retry_workflow(
     workflow_id: UUID, *, from_node: str | None = None, tenant_id: UUID | None = None
 ) -> Call[int]:
-    """Retry jobs that did not succeed, or a node and its descendants; return their number."""
+    """Retry jobs that did not succeed, or a node and its descendants. Returns their number."""
     return Call(
         "retry_workflow",
         {"id": workflow_id, "from": from_node, "tenant_id": tenant_id},
@@ -173,7 +173,7 @@ def list_batches(
 def cancel_batch(
     batch_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[WorkflowState]:
-    """Cancel the jobs of a batch; return `canceling` while some are still running."""
+    """Cancel the jobs of a batch. Returns `canceling` while some are still running."""
     return Call(
         "cancel_batch",
         {"id": batch_id, "reason": reason, "tenant_id": tenant_id},
@@ -194,7 +194,7 @@ def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
 def add_workflow_jobs(
     worker_id: UUID, token: Token, nodes: Sequence[Mapping[str, Json]]
 ) -> Call[dict[str, UUID]]:
-    """Add nodes to the workflow of a running job; return job IDs by path. Raises LeaseLost."""
+    """Add nodes to the workflow of a running job. Returns job IDs by path. Raises LeaseLost."""
     call: Call[dict[str, UUID]] = Call(
         "add_workflow_jobs",
         {

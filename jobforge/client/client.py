@@ -161,7 +161,7 @@ class ClientOperations:
 
 
 class Client(ClientOperations):
-    """A synchronous client; thread-safe. Set `tenant`, an ID or a slug, if the key has no tenant.
+    """A synchronous, thread-safe client. Set `tenant` (ID or slug) if the key has no tenant.
 
     Failed requests are sent again up to `retries` times if that is safe; enqueue requests carry an
     idempotency key. `trust_env` reads proxies and certificates from the environment.
@@ -195,7 +195,7 @@ class Client(ClientOperations):
         states: Sequence[str] = (),
         after: str | None = None,
     ) -> Iterator[StreamEvent]:
-        """Yield events of jobs until the caller stops; `after` is the ID of the last event seen."""
+        """Yield events of jobs until the caller stops. `after` is the last event's ID."""
         return stream.read(self._transport, stream.StreamState(jobs, definitions, states, after))
 
     def close(self) -> None:

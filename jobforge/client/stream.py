@@ -25,11 +25,11 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """`name` is attempt, event, snapshot, reset or cut. `id` is the stream's position."""
+    """An event of the live stream (docs/http.md); `id` is its position in the stream."""
 
-    name: str
+    name: str  # `attempt`, `event`, `snapshot`, `reset` or `cut`
     data: Json
-    id: str | None
+    id: str | None  # position in the stream, to continue after it
 
 
 class StreamState:

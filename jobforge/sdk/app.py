@@ -107,7 +107,11 @@ class JobForge:
         parameters: "dict[str, Json] | type[BaseModel] | None" = None,
         **settings: Unpack[CommonSettings],
     ) -> Command:
-        """Declare a definition whose jobs run a program; see docs/commands.md."""
+        """Declare a definition whose jobs run a program (docs/commands.md).
+
+        `argv` is the program with its arguments, and `parameters` describes the payload. The other
+        settings are the same as those of `@jf.job`.
+        """
         refuse_unknown(settings, CommonSettings, "command")
         own = read_settings(key=key, **settings)
         return self._add_definition(Command(own, argv, parameters, self.client, self._hooks))
@@ -122,11 +126,11 @@ class JobForge:
         return Enqueuer(connector_target(key, self.client), Options())
 
     def tenant(self, tenant: TenantRef) -> TenantScope:
-        """Set the tenant of the jobs that are enqueued in a `with` block without a tenant."""
+        """Set the default tenant for jobs that are enqueued in the `with` block."""
         return TenantScope(tenant)
 
     def transaction(self, tenant: TenantRef | None = None) -> "Transaction":
-        """Open a transaction of the tenant on a psycopg connection, by `with` or `async with`.
+        """Open a transaction for the tenant on a psycopg connection: `with` or `async with`.
 
         The transaction sets `app.tenant_id`, which policies of row-level security can read. Enqueue
         jobs in it by `using(conn=…)`. The end of the block commits; an error rolls back.
@@ -179,7 +183,10 @@ class JobForge:
     ) -> Workflow:
         """Build a workflow: call `definition.node(…)` within its `with` or `async with` block.
 
-        The end of the block creates all jobs together. See docs/workflows.md.
+        The end of the block creates all jobs together, in the transaction of `conn` if you pass it.
+        Jobs can read `input`. `correlation_id` is passed on to all jobs. The job of `on_success`,
+        `on_failure` or `on_complete` is enqueued when the workflow finishes with that outcome.
+        See docs/workflows.md.
         """
         return Workflow(
             self.client,
@@ -225,28 +232,28 @@ class JobForge:
         )
 
     def workflow_of(self, workflow_id: UUID, *, tenant: TenantRef | None = None) -> WorkflowHandle:
-        """Return a handle of an existing workflow."""
+        """Return a handle for an existing workflow."""
         return WorkflowHandle(self.client, self.client.tenant_id(tenant), workflow_id)
 
     def batch_of(self, batch_id: UUID, *, tenant: TenantRef | None = None) -> BatchHandle:
-        """Return a handle of an existing batch."""
+        """Return a handle for an existing batch."""
         return BatchHandle(self.client, self.client.tenant_id(tenant), batch_id)
 
     def on_start(self, hook: H) -> H:
-        """Decorate `hook(ctx)`, called in each attempt of any job before its function."""
+        """Register `hook(ctx)`, which runs before the function in every attempt of any job."""
         self._hooks.start.append(hook)
         return hook
 
     def on_success(self, hook: H) -> H:
-        """Decorate `hook(ctx, result)`, called after any job succeeded."""
+        """Register `hook(ctx, result)`, which runs after any job has succeeded."""
         return self._follow_up(self._hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
-        """Decorate `hook(ctx, error)`, called after any job became dead; `error` is a dict."""
+        """Register `hook(ctx, error)`, which runs after any job became dead; `error` is a dict."""
         return self._follow_up(self._hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
-        """Decorate `hook(ctx, state)`, called after any job finished in any state."""
+        """Register `hook(ctx, state)`, which runs after any job has finished in any state."""
         return self._follow_up(self._hooks.end, hook)
 
     def registrations(self) -> list[Call[None]]:
@@ -300,7 +307,7 @@ class JobForge:
 
     @asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncIterator[None]:
-        """Register at startup and close at shutdown, for a web app.
+        """Register the definitions when a web app starts, and close the connections when it stops.
 
         Usage: `FastAPI(lifespan=jf.lifespan)`.
         """

@@ -43,7 +43,7 @@ class BatchHandle:
         return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
-        """Return the batch once it has finished; raise WaitTimeout."""
+        """Wait until the batch has finished, and return it. Raises WaitTimeout after `timeout`."""
         return poll_until(self.progress, _is_over, timeout, self._wait_target)
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - same API as wait
@@ -51,7 +51,7 @@ class BatchHandle:
         return await apoll_until(self.aprogress, _is_over, timeout, self._wait_target)
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
-        """Add jobs and enqueue them at once; raise Conflict when the batch has finished."""
+        """Add jobs and enqueue them immediately. Raises Conflict if the batch has finished."""
         try:
             return self._client.run_for_tenant(self.tenant_id, self._build_add_call(jobs))
         except JobForgeError as error:
@@ -126,7 +126,7 @@ class Batch:
 
     @property
     def handle(self) -> BatchHandle:
-        """The handle of the batch; raises Conflict before the batch is created."""
+        """The handle of the batch. Raises Conflict before the batch is created."""
         if self._handle is None:
             raise Conflict("The batch is created at the end of its with block")
         return self._handle
@@ -142,7 +142,7 @@ class Batch:
             await self._aflush()
 
     def enqueue(self) -> BatchHandle:
-        """Create the batch and its jobs; the end of the `with` block calls this."""
+        """Create the batch and its jobs. The end of the `with` block calls this method."""
         self._flush()
         if self._request.open:
             self._client.submit(self._build_close_submission(), self._tenant, self._conn)

@@ -156,7 +156,7 @@ class Context(DurableContext):
 
     @property
     def fence(self) -> str:
-        """The fencing token `<job id>.<lease>`; it grows with each attempt."""
+        """The fencing token `<job id>.<lease>`; it increases with each attempt."""
         return f"{self._job.job_id}.{self._job.lease}"
 
     @property
@@ -204,7 +204,7 @@ class Context(DurableContext):
         return self._is_stop_requested
 
     def check(self) -> None:
-        """Raise Cancelled when the job was asked to stop."""
+        """Raise Cancelled if the job was asked to stop."""
         if self.cancelled:
             raise Cancelled("The job was asked to stop")
 

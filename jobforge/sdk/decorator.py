@@ -28,7 +28,7 @@ AddDefinition = Callable[
 class JobDecorator:
     """Turn a function into a definition: `@jf.job`, or `@jf.job(queue="mail")` with settings.
 
-    docs/python.md describes each setting.
+    The settings are also the defaults of the jobs that you enqueue from the definition:
     """
 
     add: AddDefinition

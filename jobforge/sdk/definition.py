@@ -102,7 +102,10 @@ class Definition(Enqueuer[P, R]):
         return self.settings.registration(schema)
 
     def parse_arguments(self, version: int, payload: dict[str, Json]) -> Arguments:
-        """Return the handler's arguments for a payload of this version; raise InvalidPayload."""
+        """Return the handler's arguments for a payload of this version.
+
+        Raises InvalidPayload if the payload does not match the parameters.
+        """
         if version != self.settings.version:
             payload = self._upgrade_payload(version, payload)
         return self.parameters.read_arguments(payload)
@@ -153,7 +156,7 @@ class Definition(Enqueuer[P, R]):
             raise Invalid(f"The result {error.message}", field="result") from error
 
     def upgrade(self, *, from_version: int) -> Callable[[U], U]:
-        """Decorate a function that converts a payload of `from_version` to the next version."""
+        """Register a function that converts a payload of `from_version` to the next version."""
         if not 1 <= from_version < self.settings.version:
             raise Invalid(
                 f"{self.settings.name} cannot upgrade from version {from_version}",
@@ -186,20 +189,20 @@ class Definition(Enqueuer[P, R]):
         await run_start_hooks(self.start_hooks, ctx)
 
     def on_start(self, hook: H) -> H:
-        """Decorate `hook(ctx)`, called in each attempt before the function."""
+        """Register `hook(ctx)`, which runs before the function in every attempt of the job."""
         self.hooks.start.append(hook)
         return hook
 
     def on_success(self, hook: H) -> H:
-        """Decorate `hook(ctx, result)`, called after the job succeeded."""
+        """Register `hook(ctx, result)`, which runs after the job has succeeded."""
         return self._follow_up(self.hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
-        """Decorate `hook(ctx, error)`, called after the job became dead; `error` is a dict."""
+        """Register `hook(ctx, error)`, which runs after the job became dead; `error` is a dict."""
         return self._follow_up(self.hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
-        """Decorate `hook(ctx, state)`, called after the job finished in any state."""
+        """Register `hook(ctx, state)`, which runs after the job has finished in any state."""
         return self._follow_up(self.hooks.end, hook)
 
     def update_hooks_setting(self) -> None:

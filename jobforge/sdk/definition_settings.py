@@ -41,7 +41,7 @@ class ProcessLimits:
 class Rate:
     """A rate limit: `jobs` per `period_s` seconds.
 
-    `burst` is how many jobs may start at once after a pause (default: `jobs`).
+    `burst` is the number of jobs that can start together after a pause (default: `jobs`).
     """
 
     jobs: int

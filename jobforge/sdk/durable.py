@@ -95,7 +95,7 @@ class DurableContext:
         self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> R: ...
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function once per job; store its result before returning it.
+        """Call the function once per job, and store its result before returning it.
 
         Later attempts return the stored result. In an async handler, pass an async function and
         await the call; `astep` also accepts sync functions.
@@ -136,7 +136,7 @@ class DurableContext:
         self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, R]: ...
     def astep(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Like `step`, to be awaited; a sync function runs in a thread."""
+        """Like `step`, but must be awaited. Runs a sync function in a thread."""
         # Assign the index when astep is called: the order of awaiting may vary.
         key = self._steps.next_key("step", name)
         return self._astep(key, function, args, kwargs)
@@ -259,7 +259,7 @@ class DurableContext:
         self, handles: Iterable[Handle[R]], *, return_failures: Literal[True]
     ) -> Results[R | ChildFailed]: ...
     def gather(self, handles: Iterable[Handle[Any]], *, return_failures: bool = False) -> Any:
-        """Wait until these jobs have finished and return their results; use no slot while waiting.
+        """Wait until these jobs have finished and return their results. Uses no slot while waiting.
 
         Raises ChildFailed for the first job that is dead or canceled. With `return_failures`, the
         ChildFailed takes the place of that job's result.

@@ -95,7 +95,7 @@ class Enqueuer(Generic[P, R]):
         return self._options.node
 
     def using(self, **options: Unpack[EnqueueOptions]) -> "Enqueuer[P, R]":
-        """Return an enqueuer with these options added; docs/python.md describes each option."""
+        """Return an enqueuer that has these options in addition to those of this one."""
         return Enqueuer(self._target, read_options(options).override(self._options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -139,7 +139,7 @@ class Enqueuer(Generic[P, R]):
         return nodes.add(traced, options.node, options.after, self.build_handle)
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
-        """Enqueue all jobs or none, in one transaction; return handles in the same order."""
+        """Enqueue all jobs or none, in one transaction. Returns handles in the same order."""
         tenant_id, enqueued = self._target.client.enqueue(
             self.build_requests(jobs), self._options.tenant, self._options.conn
         )

@@ -74,7 +74,11 @@ class Handle(Generic[R_co]):
         return f"<Handle {self.id} {self.status}>"
 
     def job(self) -> Job:
-        """Return the job; raise NotFound before its transaction commits and after retention."""
+        """Return the job.
+
+        Raises NotFound if its transaction has not committed yet, or if the job was removed after
+        its retention period.
+        """
         return self._client.get_job(self.tenant_id, self.id)
 
     async def ajob(self) -> Job:
@@ -82,7 +86,10 @@ class Handle(Generic[R_co]):
         return await self._client.aget_job(self.tenant_id, self.id)
 
     def wait(self, timeout: Duration | None = None) -> Job:
-        """Return the job once it is succeeded, dead or canceled; raise WaitTimeout."""
+        """Wait until the job is succeeded, dead or canceled, and return it.
+
+        Raises WaitTimeout after `timeout`.
+        """
         return poll_until(self.job, _is_final, timeout, self._wait_target)
 
     async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - same API as wait
@@ -90,7 +97,11 @@ class Handle(Generic[R_co]):
         return await apoll_until(self.ajob, _is_final, timeout, self._wait_target)
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Return the handler's result, typed by its annotation; raise JobFailed without one."""
+        """Wait for the job and return the handler's result, typed by the return annotation.
+
+        Raises JobFailed if the job has no result because it is dead or canceled, and WaitTimeout
+        after `timeout`.
+        """
         job = self.wait(timeout)
         return self.read_result(job, self._client.get_result(job))
 

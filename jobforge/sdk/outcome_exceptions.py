@@ -14,7 +14,7 @@ DEFAULT_CAP_S = 3600.0
 
 
 class Retry(Exception):
-    """Fail the attempt and retry the job; or, as an argument of `@jf.job`, a retry policy.
+    """Raised in a handler: fails the attempt and retries the job. In `@jf.job`: a retry policy.
 
     `raise Retry(after=30)` retries after 30 seconds; without `after`, the configured backoff
     applies. The attempt counts.
@@ -43,10 +43,10 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Run the job again later; this attempt does not count.
+    """Raised in a handler: runs the job again later. This attempt does not count.
 
     `Snooze(60)`, `Snooze(timedelta(hours=1))`, or `Snooze(moment)` with a datetime that has a time
-    zone. Either `delay_s` or `run_at` is set.
+    zone.
     """
 
     def __init__(self, until: Duration | datetime) -> None:
@@ -62,7 +62,7 @@ class Snooze(Exception):
 
 
 class Cancel(Exception):
-    """Finish the job as canceled, because it is no longer needed."""
+    """Raised in a handler: finishes the job as canceled, because it is no longer needed."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__(reason or "Canceled by the handler")
@@ -70,7 +70,7 @@ class Cancel(Exception):
 
 
 class Dead(Exception):
-    """Make the job dead at once, because it cannot succeed, even if attempts are left."""
+    """Raised in a handler: makes the job dead immediately, even if attempts are left."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__(reason or "Failed permanently by the handler")
@@ -88,7 +88,7 @@ class AttemptSuspended(BaseException):
     """Raised by `ctx.sleep`, `ctx.wait_for_event` and `ctx.gather` to end the attempt.
 
     The next attempt reaches the same call and continues. A BaseException, so that `except
-    Exception` in the handler does not catch it. Either `delay_s` or `run_at` is set.
+    Exception` in the handler does not catch it.
     """
 
     def __init__(

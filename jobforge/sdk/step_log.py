@@ -70,7 +70,7 @@ class StepLog:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """An event that a job waited for. Async handlers may await it; awaiting returns at once."""
+    """An event that a job waited for. Async handlers can await it, which returns immediately."""
 
     id: UUID
     name: str

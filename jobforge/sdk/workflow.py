@@ -48,7 +48,10 @@ class WorkflowHandle:
         return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
-        """Return the workflow once all of its jobs have finished; raise WaitTimeout."""
+        """Wait until all jobs of the workflow have finished, and return the workflow.
+
+        Raises WaitTimeout after `timeout`.
+        """
         return poll_until(self.detail, _is_over, timeout, self._wait_target)
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - same API as wait
@@ -56,7 +59,10 @@ class WorkflowHandle:
         return await apoll_until(self.adetail, _is_over, timeout, self._wait_target)
 
     def result(self, timeout: Duration | None = None) -> dict[str, Json]:
-        """Return the results of its last nodes by name; raise JobFailed unless it succeeded."""
+        """Wait for the workflow and return the results of its last nodes by name.
+
+        Raises JobFailed if the workflow did not succeed, and WaitTimeout after `timeout`.
+        """
         return _result(self.wait(timeout))
 
     async def aresult(self, timeout: Duration | None = None) -> dict[str, Json]:  # noqa: ASYNC109 - same API as wait
@@ -72,7 +78,7 @@ class WorkflowHandle:
         return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     def retry(self, from_node: str | None = None) -> int:
-        """Retry the nodes that did not succeed; return the number of jobs.
+        """Retry the nodes that did not succeed. Returns the number of jobs.
 
         With `from_node`, retry that node and all nodes after it.
         """
@@ -138,7 +144,7 @@ class Workflow(WorkflowItem):
 
     @property
     def handle(self) -> WorkflowHandle:
-        """The handle of the workflow; raises Conflict before the workflow is enqueued."""
+        """The handle of the workflow. Raises Conflict before the workflow is enqueued."""
         if self._handle is None:
             raise Conflict(
                 f"Workflow '{self._title}' is not enqueued, or is inside another workflow"
@@ -147,7 +153,7 @@ class Workflow(WorkflowItem):
 
     @property
     def id(self) -> UUID:
-        """The workflow's ID; raises Conflict before the workflow is enqueued."""
+        """The workflow's ID. Raises Conflict before the workflow is enqueued."""
         return self.handle.id
 
     def workflow(
@@ -168,7 +174,7 @@ class Workflow(WorkflowItem):
         return inner
 
     def enqueue(self) -> WorkflowHandle:
-        """Create the jobs of the workflow; the end of the `with` block calls this."""
+        """Create the jobs of the workflow. The end of the `with` block calls this method."""
         self._refuse_twice()
         tenant_id, created = self._client.submit(self._submission(), self._tenant, self._conn)
         return self._set_handle(tenant_id, created)

@@ -43,7 +43,7 @@ class Node(WorkflowItem, Generic[R_co]):
 
     @property
     def handle(self) -> Handle[R_co]:
-        """The handle of the job; raises Conflict before the workflow is enqueued."""
+        """The handle of the job. Raises Conflict before the workflow is enqueued."""
         if self._handle is None:
             raise Conflict(f"Node '{self.name}' has no job before its workflow is enqueued")
         return self._handle

@@ -61,7 +61,7 @@ def sign_headers(
 def verify_webhook(
     secret: str, headers: Mapping[str, str], body: bytes | str, *, now: float | None = None
 ) -> dict[str, Json]:
-    """Return the message if its signature and timestamp are valid; raise Unauthenticated.
+    """Return the message. Raises Unauthenticated if its signature or timestamp is invalid.
 
     For webhook receivers. The timestamp must be within five minutes of now. `body` is the raw body
     of the request, before any parsing.

@@ -98,7 +98,7 @@ class Kit:
         payload: Mapping[str, Json] | None = None,
         **members: Json,
     ) -> list[EnqueuedJob]:
-        """Assert that matching jobs were enqueued, `count` or at least one, and return them.
+        """Assert that `count` (default: at least one) matching jobs were enqueued. Returns them.
 
         Keyword arguments match members of the payload; other members may have any value. Use
         `payload` for members whose name is that of another parameter.
@@ -152,7 +152,7 @@ class Kit:
         )
 
     def run(self, definition: Definition[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the handler without the queue. Return its result or raise its error.
+        """Call the handler without the queue. Returns its result or raises its error.
 
         The arguments are converted to JSON and back, as in a payload.
         """

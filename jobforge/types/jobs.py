@@ -51,30 +51,30 @@ class EnqueueStatus(StrEnum):
 class JobRequest(NamedTuple):
     """A job to enqueue. Fields that are None are omitted; docs/sql.md explains each field."""
 
-    definition: str
-    payload: dict[str, Json] | None = None
-    version: int | None = None
-    queue: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    delay_s: float | None = None
-    expires_at: datetime | None = None
-    expires_in_s: float | None = None
-    max_attempts: int | None = None
-    timeout_s: int | None = None
-    key: str | None = None
-    key_mode: str | None = None
-    key_window_s: float | None = None
-    on_conflict: str | None = None
-    limit_key: str | None = None
+    definition: str  # `key` or `key@version`
+    payload: dict[str, Json] | None = None  # the handler's arguments
+    version: int | None = None  # default: the newest active version
+    queue: str | None = None  # default: the definition's queue
+    priority: int | None = None  # higher runs first (default: 0)
+    run_at: datetime | None = None  # earliest start time
+    delay_s: float | None = None  # earliest start, in seconds from now
+    expires_at: datetime | None = None  # cancel the job if it has not started by then
+    expires_in_s: float | None = None  # the same, in seconds from now
+    max_attempts: int | None = None  # default: the definition's value
+    timeout_s: int | None = None  # default: the definition's value
+    key: str | None = None  # idempotency key
+    key_mode: str | None = None  # `retained`, `active` or `window`: how long the key applies
+    key_window_s: float | None = None  # length of the window of `key_mode`
+    on_conflict: str | None = None  # `existing`, `replace` or `raise`
+    limit_key: str | None = None  # key of the per-key limits
     tags: Sequence[str] | None = None
-    correlation_id: str | None = None
-    traceparent: str | None = None
-    created_by: str | None = None
-    artifact_ref: str | None = None
-    far_future: bool | None = None
+    correlation_id: str | None = None  # connects the job with other jobs and events
+    traceparent: str | None = None  # W3C trace context
+    created_by: str | None = None  # name of the creator
+    artifact_ref: str | None = None  # reference to a payload in the artifact store
+    far_future: bool | None = None  # allow a start more than a year ahead
     after: Sequence[UUID] | None = None  # jobs that must finish first
-    on_parent_failure: str | None = None
+    on_parent_failure: str | None = None  # `cancel`, `run` or `wait`
 
     def to_json(self) -> dict[str, Json]:
         if self.version is not None and self.payload is not None and self[3:] == _NO_OPTIONS:
@@ -128,8 +128,10 @@ class UniformJobs(Sequence[JobRequest]):
 
 
 class Enqueued(NamedTuple):
+    """Result of an enqueue: the job's ID, and whether the call created the job."""
+
     job_id: UUID
-    status: EnqueueStatus
+    status: EnqueueStatus  # `created`, `existing` or `replaced`
 
 
 class Token(NamedTuple):
@@ -185,26 +187,26 @@ def encode_timestamp(at: datetime) -> bytes:
 
 
 class OutcomeReport(NamedTuple):
-    """Outcome of an attempt, for complete_jobs. Fields that are None are omitted."""
+    """The outcome of an attempt, which a worker reports. Fields that are None are omitted."""
 
     tenant_id: UUID
     job_id: UUID
-    lease: int
+    lease: int  # the lease number from the claim
     outcome: Outcome
     started_at: datetime | None = None  # from the claim; saves the engine a lookup
-    result: Json = None
-    error: dict[str, Json] | None = None
-    reason: str | None = None
-    final: bool | None = None
-    retry_in_s: float | None = None
-    run_at: datetime | None = None
-    artifact_ref: str | None = None
-    exit_code: int | None = None
-    pid: int | None = None
+    result: Json = None  # the handler's result, for a succeeded job
+    error: dict[str, Json] | None = None  # `type`, `message` and `traceback`, for a failed attempt
+    reason: str | None = None  # human-readable reason
+    final: bool | None = None  # True: the job becomes dead without another attempt
+    retry_in_s: float | None = None  # delay before the next attempt, instead of the backoff
+    run_at: datetime | None = None  # time of the next attempt, instead of the backoff
+    artifact_ref: str | None = None  # reference to a result in the artifact store
+    exit_code: int | None = None  # exit code of the job's process
+    pid: int | None = None  # ID of the job's process
     peak_memory_bytes: int | None = None
-    cpu_ms: int | None = None
-    stdout_tail: str | None = None
-    stderr_tail: str | None = None
+    cpu_ms: int | None = None  # CPU time of the job's process
+    stdout_tail: str | None = None  # end of the standard output
+    stderr_tail: str | None = None  # end of the standard error output
     wait: dict[str, Json] | None = None  # what a snoozed job waits for
 
     def to_json(self) -> dict[str, Json]:
@@ -306,16 +308,16 @@ JobOrder = Literal["newest", "oldest"]
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Filter of a tenant's jobs; all set fields must match. `failed` is a valid state too."""
+    """A filter on a tenant's jobs. A job must match all fields that are set."""
 
-    state: str | Sequence[str] | None = None
+    state: str | Sequence[str] | None = None  # State values; `failed`: the last attempt failed
     definition: str | None = None
     queue: str | None = None
     tag: str | None = None
-    source: str | None = None
-    key: str | None = None
+    source: str | None = None  # such as `manual`, `schedule` or `event`
+    key: str | None = None  # idempotency key
     correlation_id: str | None = None
-    fingerprint: str | None = None
+    fingerprint: str | None = None  # fingerprint of a failure group
     created_after: datetime | None = None
     created_before: datetime | None = None
 
@@ -334,22 +336,22 @@ class JobListing:
     version: int
     queue: str
     priority: int
-    attempt: int
+    attempt: int  # number of the current or last attempt, 0 before the first claim
     max_attempts: int
     created_at: datetime
-    run_at: datetime
-    queued_at: datetime | None
-    started_at: datetime | None
+    run_at: datetime  # earliest start time
+    queued_at: datetime | None  # since when the job is ready to run
+    started_at: datetime | None  # start of the current or last attempt
     finished_at: datetime | None
-    worker_id: UUID | None
-    source: str
-    source_ref: str | None
+    worker_id: UUID | None  # the worker that holds the lease
+    source: str  # what created the job, such as `manual`, `schedule` or `event`
+    source_ref: str | None  # ID of the creator, such as the trigger or the event
     correlation_id: str | None
     idempotency_key: str | None
     tags: list[str] | None
-    fingerprint: str | None
-    error: dict[str, Json] | None
-    retry_of: UUID | None
+    fingerprint: str | None  # failure group of the last error
+    error: dict[str, Json] | None  # the last error
+    retry_of: UUID | None  # the finished job that this job repeats
     created_by: str | None
 
 
@@ -358,16 +360,16 @@ class Job(JobListing):
     """A job with all its fields."""
 
     tenant_id: UUID
-    lease: int
+    lease: int  # number of the last lease (fencing token)
     heartbeat_at: datetime | None
-    lease_expires_at: datetime | None
+    lease_expires_at: datetime | None  # end of the current lease
     cancel_requested_at: datetime | None
     cancel_reason: str | None
-    expires_at: datetime | None
+    expires_at: datetime | None  # the job is canceled if it has not started by then
     timeout_s: int | None
-    limit_key: str | None
-    traceparent: str | None
-    artifact_ref: str | None
+    limit_key: str | None  # key of the per-key limits
+    traceparent: str | None  # W3C trace context of the enqueue
+    artifact_ref: str | None  # reference to a file in the artifact store
     payload: dict[str, Json]
     result: Json
 

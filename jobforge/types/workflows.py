@@ -82,23 +82,20 @@ class WorkflowFilter:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowInfo:
-    """A workflow or a batch. `counts`: number of its jobs by state.
-
-    In lists, `counts` of a running workflow is None. `node` is its name within `parent_id`.
-    """
+    """A workflow or a batch."""
 
     id: UUID
     name: str | None
-    parent_id: UUID | None
-    node: str | None
+    parent_id: UUID | None  # the outer workflow
+    node: str | None  # name of the node in the outer workflow
     state: WorkflowState
-    size: int
-    is_open: bool
-    counts: dict[str, int] | None
+    size: int  # number of jobs
+    is_open: bool  # whether the batch accepts more jobs
+    counts: dict[str, int] | None  # number of jobs by state; None for a running workflow in a list
     input: Json
     correlation_id: str | None
-    callbacks: dict[str, Json]
-    called: list[str]
+    callbacks: dict[str, Json]  # the jobs of `on_success`, `on_failure` and `on_complete`
+    called: list[str]  # callbacks that were enqueued
     created_by: str
     created_at: datetime
     finished_at: datetime | None
@@ -127,7 +124,8 @@ class NodeInfo:
 class WorkflowDetail:
     """A workflow's nodes, edges and result. An edge is a pair of paths, the parent's first.
 
-    `result` has what the last nodes returned. If `has_all_nodes` is False, there are more nodes.
+    `result` contains the results of the last nodes. If `has_all_nodes` is False, `nodes` is
+    incomplete.
     """
 
     workflow: WorkflowInfo

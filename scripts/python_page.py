@@ -27,6 +27,9 @@ an import line: methods return them.
 **Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
 which has the same arguments and the same result.
 
+**Defaults:** `...` in a signature means that you can omit the argument. The tables of
+[job](#jobforgejob) and [using](#definitionusing) describe these arguments.
+
 | Type | Meaning |
 |---|---|
 | `Duration` | number of seconds, or a `timedelta` |

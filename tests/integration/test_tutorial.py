@@ -94,7 +94,7 @@ def test_the_tutorial_works_as_described(
     outputs.check_page(port)
     assert outputs["python signup.py grace@example.com"] == ""
     assert "manual" in outputs["jobforge triggers firings"]
-    assert "dead" in outputs["jobforge jobs explain"]
+    assert "Dead since" in outputs["jobforge jobs explain"]
 
 
 _EXPECTED = {

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sql_page
 import tables_page
 from cluster import Connect, Connection, Database
 from integration.call_setup import TENANT_A
@@ -85,8 +87,11 @@ def test_the_reference_has_every_function_with_its_arguments(conn: Connection) -
     assert dict(_signatures()) == functions
 
 
-def test_the_generated_page_of_tables_is_current(conn: Connection) -> None:
-    assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.page(conn), "run: make pages"
+@pytest.mark.parametrize("script", [sql_page, tables_page], ids=lambda each: each.__name__)
+def test_a_page_that_is_generated_from_the_database_is_current(
+    script: Any, conn: Connection
+) -> None:
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(conn), "run: make pages"
 
 
 def _signatures() -> Iterator[tuple[str, list[str]]]:

@@ -304,7 +304,7 @@ def test_functions_that_rely_on_later_statements_are_called_only_behind_a_check(
 def test_the_documentation_lists_the_functions_that_refuse() -> None:
     page = (DOCS / "sql.md").read_text()
     [section] = re.findall(r"## Isolation levels\n(.*?)\n## ", page, re.DOTALL)
-    refuses, with_parents = re.findall(r"^\| the call refuses.*$", section, re.MULTILINE)
+    refuses, with_parents = re.findall(r"^\| the call fails.*$", section, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", refuses)) == REFUSES
     assert set(re.findall(r"`(\w+)`", with_parents)) == WORKS_WITHOUT_PARENTS | {"after"}
 

@@ -72,7 +72,9 @@ export interface RetryPolicy {
   /** Maximum backoff (default: 1 hour). */
   readonly cap?: Duration;
   /** Classes of errors after which the job is dead at once. */
-  readonly giveUpOn?: readonly (abstract new (...given: never[]) => Error)[];
+  readonly giveUpOn?: readonly (abstract new (
+    ...given: never[]
+  ) => Error)[];
 }
 
 export function checkAttempts(given: number): number {

@@ -7,6 +7,7 @@ the closing brace in the column of its first line.
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,21 +18,94 @@ PAGE = ROOT / "docs" / "typescript-api.md"
 _HEAD = """\
 # TypeScript API
 
-`scripts/typescript_page.py` writes this page from the sources of the SDK. It lists all exports of
-`@jobforge/sdk` and of its entry points. [TypeScript](typescript.md) is the guide. A value in a
-signature is the default of its parameter.
+This page lists all exports of `@jobforge/sdk` and of its entry points. It is generated from the
+source code of the SDK by `scripts/typescript_page.py`. [TypeScript](typescript.md) is the guide.
+Values in signatures are the defaults of the parameters.
+
+```ts
+import { JobForge } from "@jobforge/sdk";
+import { z } from "zod";
+
+const jf = new JobForge("postgresql://app@db.example.com/app", { tenant: "acme" });
+const double = jf.job(
+  "double",
+  { params: z.object({ number: z.number() }), result: z.number() },
+  (ctx, { number }) => 2 * number,
+);
+
+await jf.register();
+const handle = await double.using({ priority: 10 }).enqueue({ number: 21 });
+console.log(await handle.result({ timeout: "30s" })); // 42, if a worker runs
+```
 """
 
-_SECTIONS = {
-    "Package `@jobforge/sdk`": "index.ts",
-    "Package `@jobforge/sdk/worker`": "worker/index.ts",
-    "Package `@jobforge/sdk/http`": "http/index.ts",
+# Each package: its module, its groups of exports, and types that are not exported but used in
+# signatures, with their files.
+_SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
+    "Package `@jobforge/sdk`": (
+        "index.ts",
+        {
+            "Apps": ("JobForge", "AppOptions", "Client"),
+            "Definitions and enqueuing": (
+                *("Definition", "JobOptions", "RetryPolicy", "Rate", "Handler", "Upgrade"),
+                *("Enqueuer", "Using", "Many", "Handle", "Queryable"),
+            ),
+            "Handlers": ("Context", "Log", "Event", "Stored"),
+            "Outcomes of a handler": ("Retry", "Snooze", "Cancel", "Dead", "Cancelled"),
+            "Jobs": (
+                *("Job", "JobListing", "JobFilter", "History", "Explanation"),
+                *("State", "FinalState", "Enqueued", "EnqueueStatus"),
+            ),
+            "Secrets and webhooks": (
+                *("registerSecret", "redact", "redactText"),
+                *("verifyWebhook", "WebhookHeaders", "WebhookMessage"),
+            ),
+            "Errors and values": ("errors", "Duration", "Json", "JsonObject"),
+        },
+        {
+            "DatabaseOptions": "db/database.ts",
+            "Isolation": "sdk/settings.ts",
+            "Size": "sdk/settings.ts",
+            "StartHook": "sdk/hooks.ts",
+            "SuccessHook": "sdk/hooks.ts",
+            "FailHook": "sdk/hooks.ts",
+            "EndHook": "sdk/hooks.ts",
+            "Scalar": "sdk/step-log.ts",
+            "Page": "calls/jobs.ts",
+            "PgHandle": "db/queryable.ts",
+            "KyselyHandle": "db/queryable.ts",
+            "DrizzleHandle": "db/queryable.ts",
+            "PrismaHandle": "db/queryable.ts",
+            "PostgresJsHandle": "db/queryable.ts",
+        },
+    ),
+    "Package `@jobforge/sdk/worker`": (
+        "worker/index.ts",
+        {"Workers": ("Worker", "WorkerOptions", "configureLogs", "LogSettings")},
+        {
+            "IsolationOptions": "worker/isolation/runner.ts",
+            "Level": "observability/logs.ts",
+            "Write": "observability/logs.ts",
+        },
+    ),
+    "Package `@jobforge/sdk/http`": (
+        "http/index.ts",
+        {
+            "Client of the HTTP API": ("ServerClient", "ServerOptions"),
+            "Requests and responses": (
+                *("NewJob", "MadeJob", "ServedJob", "JobHistory", "ListQuery", "JobPage"),
+                *("PreviewRequest", "Preview", "components", "operations", "paths"),
+            ),
+        },
+        {},
+    ),
 }
 
-# Classes whose members users see through an exported class.
-_BASES = {
-    "Context": ("DurableContext", "sdk/durable.ts"),
-    "Definition": ("Enqueuer", "sdk/enqueue.ts"),
+# Classes whose members users see through an exported class, and the types with which the exported
+# class replaces their parameters.
+_BASES: dict[str, tuple[str, str, dict[str, str]]] = {
+    "Context": ("DurableContext", "sdk/durable.ts", {}),
+    "Definition": ("Enqueuer", "sdk/enqueue.ts", {"I": "z.input<P>"}),
 }
 
 # Members for workers and other modules of the SDK.
@@ -51,6 +125,14 @@ _INTERNAL_OF = {
     "Log": {"constructor"},
     "JobForge": {"definitions"},
     "Worker": {"enqueue", "enqueueChildren", "saveStep", "secret"},
+}
+
+# Names in the sources, and what the page shows instead.
+_SHOWN = {
+    "calls.": "",
+    "EngineClient": "Client",
+    "typeof NOTHING": "z.ZodObject<{}>",
+    "=> Awaitable": "=> void | Promise<void>",
 }
 
 # Exports whose declaration is not worth showing.
@@ -86,11 +168,28 @@ def main() -> int:
 
 def page() -> str:
     parts = [_HEAD]
-    for title, entry in _SECTIONS.items():
+    for title, (entry, groups, others) in _SECTIONS.items():
         parts.append(f"## {title}\n")
-        for name, (original, file) in sorted(exports(entry).items()):
-            parts += _export(name, original, file)
+        found = exports(entry)
+        listed = [name for names in groups.values() for name in names]
+        if sorted(listed) != sorted(found):
+            raise ValueError(f"{entry}: not in one group: {set(listed) ^ set(found)}")
+        used = {"Types in signatures": tuple(others)} if others else {}
+        files = found | {name: (name, file) for name, file in others.items()}
+        parts.append("| Subject | Exports |\n|---|---|")
+        parts += [f"| {group} | {_link(names)} |" for group, names in groups.items()]
+        parts.append("")
+        for group, names in (groups | used).items():
+            parts.append(f"### {group}\n")
+            if group in used:
+                parts.append("Signatures use these types. The package does not export them.\n")
+            for name in names:
+                parts += _export(name, *files[name])
     return "\n".join(parts)
+
+
+def _link(names: tuple[str, ...]) -> str:
+    return ", ".join(f"[{name}](#{name.lower()})" for name in names)
 
 
 def exports(entry: str) -> dict[str, tuple[str, str]]:
@@ -110,22 +209,39 @@ def exports(entry: str) -> dict[str, tuple[str, str]]:
 
 
 def _export(name: str, original: str, file: str) -> Iterator[str]:
-    yield f"### {name}\n"
+    yield f"#### {name}\n"
     if name in _TEXTS:
-        yield f"{_TEXTS[name]}\n"
+        yield f"{_wrap(_TEXTS[name])}\n"
         return
     comment, declaration = _find(original, file)
-    yield from [f"{comment}\n"] if comment else []
+    if not comment:
+        raise ValueError(f"{file}: {original} has no comment")
+    yield f"{_wrap(comment)}\n"
     kept = list(_without_internals(name, declaration))
     if name in _BASES:
-        base, base_file = _BASES[name]
+        base, base_file, types = _BASES[name]
         inherited = [*_without_internals(base, _find(base, base_file)[1])][1:-1]
+        for parameter, kind in types.items():
+            inherited = [_replace_type(line, parameter, kind) for line in inherited]
         kept = [*kept[:-1], "", *inherited, kept[-1]]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept))
     text = text.replace("{\n\n", "{\n").replace("\n\n}", "\n}")
     if original != name:
         text = text.replace(original, name, 1)
+    for written, shown in _SHOWN.items():
+        text = text.replace(written, shown)
     yield f"```ts\n{_VALUES.sub(lambda found: _values(found[1], file), text)}\n```\n"
+
+
+def _replace_type(line: str, parameter: str, kind: str) -> str:
+    """Return the line with another type for a parameter, unless it is a comment."""
+    if line.lstrip().startswith(("/**", "*")):
+        return line
+    return re.sub(rf"\b{parameter}\b", kind, line)
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _values(constant: str, file: str) -> str:

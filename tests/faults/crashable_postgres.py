@@ -47,8 +47,8 @@ class CrashableCluster(Cluster):
         self.embedded().start()
 
     def check_intact(self) -> None:
-        """Check I26: every page can be read, and with amcheck installed, every index matches its
-        table."""
+        """Check that every page can be read and, with amcheck installed, that every index matches
+        its table."""
         server = self.embedded().running()
         assert server is not None
         run_program("pg_dump", "-d", server.url(NAME))

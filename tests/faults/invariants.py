@@ -1,4 +1,4 @@
-"""The invariants of a run with any faults: I1 to I12 and I23 of docs/reliability.md.
+"""The invariants of a run with any faults. docs/reliability.md lists them.
 
 The engine's tables are compared with the oracle, which is independent of the engine, and with the
 ledger, which a trigger wrote. Each rule returns its violations.
@@ -79,33 +79,33 @@ def overlaps(evidence: Evidence) -> list[Overlap]:
     return found
 
 
-def i1_no_acknowledged_job_is_lost(evidence: Evidence) -> list[UUID]:
+def no_acknowledged_job_is_lost(evidence: Evidence) -> list[UUID]:
     return sorted(evidence.acknowledged - set(evidence.states))
 
 
-def i2_no_job_is_invented(evidence: Evidence) -> list[UUID]:
+def no_job_is_invented(evidence: Evidence) -> list[UUID]:
     """Producers repeat until they get a response, so every job is acknowledged in the end."""
     return sorted(set(evidence.states) - evidence.acknowledged)
 
 
-def i3_every_job_has_succeeded(evidence: Evidence) -> list[tuple[UUID, str]]:
+def every_job_has_succeeded(evidence: Evidence) -> list[tuple[UUID, str]]:
     """Jobs of these runs fail a few times, but never permanently."""
     return [(job, state) for job, state in evidence.states.items() if state != "succeeded"]
 
 
-def i5_every_job_has_one_success(evidence: Evidence) -> list[UUID]:
+def every_job_has_one_success(evidence: Evidence) -> list[UUID]:
     successes = Counter(
         job for (job, _), outcome in evidence.outcomes.items() if outcome == "succeeded"
     )
     return [job for job in evidence.states if successes[job] != 1]
 
 
-def i6_the_handler_of_a_success_has_finished(evidence: Evidence) -> list[Lease]:
+def the_handler_of_a_success_has_finished(evidence: Evidence) -> list[Lease]:
     recorded = {lease for lease, outcome in evidence.outcomes.items() if outcome == "succeeded"}
     return sorted(recorded - {lease for lease, run in evidence.runs.items() if run.has_finished})
 
 
-def i7_later_handlers_have_greater_leases(evidence: Evidence) -> list[Lease]:
+def later_handlers_have_greater_leases(evidence: Evidence) -> list[Lease]:
     return [
         (job, earlier)
         for (job, earlier), (same, later) in pairwise(sorted(evidence.runs))
@@ -113,11 +113,11 @@ def i7_later_handlers_have_greater_leases(evidence: Evidence) -> list[Lease]:
     ]
 
 
-def i10_handlers_ran_under_granted_leases_only(evidence: Evidence) -> list[Lease]:
+def handlers_ran_under_granted_leases_only(evidence: Evidence) -> list[Lease]:
     return sorted(set(evidence.runs) - evidence.granted)
 
 
-def i12_two_handlers_of_a_job_overlap_only_when_a_lease_was_lost(
+def two_handlers_of_a_job_overlap_only_when_a_lease_was_lost(
     evidence: Evidence,
 ) -> list[Overlap]:
     return [
@@ -131,15 +131,15 @@ def i12_two_handlers_of_a_job_overlap_only_when_a_lease_was_lost(
 Rule = Callable[[Evidence], Sequence[object]]
 
 _RULES: tuple[Rule, ...] = (
-    i1_no_acknowledged_job_is_lost,
-    i2_no_job_is_invented,
-    i3_every_job_has_succeeded,
-    i5_every_job_has_one_success,
-    i6_the_handler_of_a_success_has_finished,
-    i7_later_handlers_have_greater_leases,
+    no_acknowledged_job_is_lost,
+    no_job_is_invented,
+    every_job_has_succeeded,
+    every_job_has_one_success,
+    the_handler_of_a_success_has_finished,
+    later_handlers_have_greater_leases,
 )
 # A claim that the server lost in a crash is not recorded, and its job may start again at once.
 _RULES_WITHOUT_SERVER_CRASHES: tuple[Rule, ...] = (
-    i10_handlers_ran_under_granted_leases_only,
-    i12_two_handlers_of_a_job_overlap_only_when_a_lease_was_lost,
+    handlers_ran_under_granted_leases_only,
+    two_handlers_of_a_job_overlap_only_when_a_lease_was_lost,
 )

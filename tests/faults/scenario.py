@@ -155,11 +155,11 @@ class Scenario:
         return {(row["job_id"], row["lease"]): row["ended_at"].timestamp() for row in rows}
 
     def finish(self, group: WorkerGroup, *, within_s: float = 60) -> None:
-        """Check I3: all jobs finish in time, and the workers then drain without errors."""
+        """Check that all jobs finish in time and that the workers then drain without errors."""
         wait_within(within_s, lambda: self.unfinished() == 0, self._describe_unfinished)
         self.wait_until_ready(*group.members)  # SIGTERM kills a starting process
         group.drain()
-        wait_until(lambda: not self.oracle.survivors())  # I23
+        wait_until(lambda: not self.oracle.survivors())
 
     def check(self, *, claims_vanish: bool = False) -> Evidence:
         """Check all invariants; return the records of the run."""

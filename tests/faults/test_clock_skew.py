@@ -1,4 +1,4 @@
-"""F12: workers whose clocks are wrong. The database alone decides about leases, so none is lost."""
+"""Workers whose clocks are wrong. The database alone decides about leases, so none is lost."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""F3 and F10: workers that are frozen, or cut off, until their leases expire."""
+"""Workers that are frozen, or cut off, until their leases expire."""
 
 import random
 from uuid import UUID

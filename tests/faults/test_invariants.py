@@ -31,32 +31,32 @@ LOST = UUID(int=7)
 
 RULES = [
     (
-        invariants.i1_no_acknowledged_job_is_lost,
+        invariants.no_acknowledged_job_is_lost,
         replace(SOUND, acknowledged=SOUND.acknowledged | {LOST}),
     ),
-    (invariants.i2_no_job_is_invented, replace(SOUND, acknowledged=frozenset([JOB]))),
+    (invariants.no_job_is_invented, replace(SOUND, acknowledged=frozenset([JOB]))),
     (
-        invariants.i3_every_job_has_succeeded,
+        invariants.every_job_has_succeeded,
         replace(SOUND, states={**SOUND.states, OTHER: "running"}),
     ),
     (
-        invariants.i5_every_job_has_one_success,
+        invariants.every_job_has_one_success,
         replace(SOUND, outcomes={**SOUND.outcomes, (JOB, 1): "succeeded"}),
     ),
     (
-        invariants.i6_the_handler_of_a_success_has_finished,
+        invariants.the_handler_of_a_success_has_finished,
         replace(SOUND, runs={**SOUND.runs, (OTHER, 3): HandlerRun(10.0, 11.0)}),
     ),
     (
-        invariants.i7_later_handlers_have_greater_leases,
+        invariants.later_handlers_have_greater_leases,
         replace(SOUND, runs={**SOUND.runs, (JOB, 2): HandlerRun(9.0, 14.0, has_finished=True)}),
     ),
     (
-        invariants.i10_handlers_ran_under_granted_leases_only,
+        invariants.handlers_ran_under_granted_leases_only,
         replace(SOUND, granted=SOUND.granted - {(OTHER, 3)}),
     ),
     (
-        invariants.i12_two_handlers_of_a_job_overlap_only_when_a_lease_was_lost,
+        invariants.two_handlers_of_a_job_overlap_only_when_a_lease_was_lost,
         replace(SOUND, outcomes={**SOUND.outcomes, (JOB, 1): "released"}),
     ),
 ]
@@ -91,7 +91,7 @@ def test_a_success_without_a_handler_is_reported(watched: Scenario) -> None:
     conn, worker = watched.conn, new_worker()
     watched.oracle.acknowledge(enqueue(conn, n=1))
     complete(conn, worker, claim(conn, worker))
-    with pytest.raises(AssertionError, match="i6_the_handler_of_a_success_has_finished"):
+    with pytest.raises(AssertionError, match="the_handler_of_a_success_has_finished"):
         watched.check()
 
 
@@ -99,7 +99,7 @@ def test_a_missing_job_is_reported(watched: Scenario) -> None:
     watched.oracle.acknowledge(enqueue(watched.conn, n=1))
     _run(watched.conn, watched.oracle)
     watched.oracle.acknowledge([LOST])
-    with pytest.raises(AssertionError, match="i1_no_acknowledged_job_is_lost"):
+    with pytest.raises(AssertionError, match="no_acknowledged_job_is_lost"):
         watched.check()
 
 

@@ -1,4 +1,4 @@
-"""I14 and I25: three concurrent schedulers, killed and frozen at random, make each firing once."""
+"""Three concurrent schedulers, killed and frozen at random, make each firing once."""
 
 import contextlib
 import os

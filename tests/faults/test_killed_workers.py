@@ -1,4 +1,4 @@
-"""F1, F2 and I23: workers and job processes are killed without warning."""
+"""Workers and job processes are killed without warning."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""F9: connections break after the server has committed, and before it has sent the reply."""
+"""Connections break after the server has committed, and before it has sent the reply."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""F18: workers are asked to drain under load, and new ones replace them."""
+"""Workers are asked to drain under load, and new ones replace them."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""F5 and F6: the server is shut down immediately, or killed, and restarted."""
+"""The server is shut down immediately, or killed, and restarted."""
 
 import random
 import signal

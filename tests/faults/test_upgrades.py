@@ -1,4 +1,4 @@
-"""F19: the schema of the next release is installed while workers of the previous one run."""
+"""The schema of the next release is installed while workers of the previous one run."""
 
 import shutil
 import subprocess

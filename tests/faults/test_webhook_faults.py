@@ -1,4 +1,4 @@
-"""I21 and I22: each completion has exactly one message, and it is delivered, whatever is killed."""
+"""Each completion has exactly one message, and it is delivered, whatever is killed."""
 
 import json
 import random

@@ -228,7 +228,7 @@ def test_a_step_of_the_wrong_kind_of_function_is_an_error(kit: Kit) -> None:
 
 def test_the_page_about_steps_runs_and_names_every_call() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(example, str(PAGE), "exec"), {"__name__": "page"})  # noqa: S102 - our own page
+    examples = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    exec(compile(examples, str(PAGE), "exec"), {"__name__": "page"})  # noqa: S102 - our own page
     calls = {name for name in vars(DurableContext) if not name.startswith("_")}
     assert {name for name in calls if name not in page} == set()

@@ -1,4 +1,4 @@
-"""Fifty secrets pass through a worker in every possible way, and no sink contains one (I24)."""
+"""Fifty secrets pass through a worker in every possible way, and no sink contains one."""
 
 import base64
 import json

@@ -84,7 +84,7 @@ class World:
             self._restorer.execute(f"vacuum {', '.join(_SAVED)}".encode())
 
     def check_cap(self) -> None:
-        """Check I11.
+        """Check that no limit is exceeded.
 
         Called at every commit, it checks every state that is visible to other sessions.
         """
@@ -95,7 +95,7 @@ class World:
         assert row["n"] <= CAP, f"{row['n']} jobs run under a cap of {CAP}"
 
     def check(self, outcomes: Sequence[Outcome]) -> None:
-        """Check I4 to I13 against the ledger and against the answers that the sessions received."""
+        """Check the ledger, and the answers that the sessions received."""
         for outcome in outcomes:
             _check_refusal(outcome)
         self._ledger.check()

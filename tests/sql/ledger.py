@@ -54,22 +54,21 @@ create trigger ledger_of_changes after update on jobforge.jobs
     execute function public.write_ledger();
 """
 
-# Each query returns the rows that break its rule. The rules have the numbers of the invariants that
-# hold in every run of the engine.
+# Each query returns the rows that break its rule. The rules apply to every run of the engine.
 _RULES: Mapping[str, str] = {
-    "I4 terminal is final": """
+    "terminal is final": """
         select e.* from public.ledger as e
           join public.ledger as l on l.tenant_id = e.tenant_id and l.job_id = e.job_id and l.n < e.n
          where l.to_state in ('succeeded', 'canceled', 'erased')
     """,
-    "I4 a dead job can only be revived, canceled or erased": """
+    "a dead job can only be revived, canceled or erased": """
         select * from public.ledger
          where from_state = 'dead' and to_state not in ('queued', 'scheduled', 'canceled', 'erased')
     """,
-    "I5 a job finishes once, and is in one table": """
+    "a job finishes once, and is in one table": """
         select tenant_id, id, count(*) from jobforge.all_jobs group by 1, 2 having count(*) > 1
     """,
-    "I6 a lease ends as it was granted": """
+    "a lease ends as it was granted": """
         select e.* from public.ledger as e
          cross join lateral (
                select s.lease, s.worker_id from public.ledger as s
@@ -78,16 +77,16 @@ _RULES: Mapping[str, str] = {
          where e.from_state = 'running'
            and (e.lease, e.worker_id) is distinct from (granted.lease, granted.worker_id)
     """,
-    "I7 leases strictly increase": """
+    "leases strictly increase": """
         select e.* from public.ledger as e
           join public.ledger as l on l.tenant_id = e.tenant_id and l.job_id = e.job_id and l.n < e.n
          where e.to_state = 'running' and l.lease >= e.lease
     """,
-    "I8 exactly the running jobs hold a lease": """
+    "exactly the running jobs hold a lease": """
         select tenant_id, id from jobforge.jobs
          where (state = 'running') <> (worker_id is not null and lease_expires_at is not null)
     """,
-    "I9 every ended lease, and nothing else, leaves one attempt": """
+    "every ended lease, and nothing else, leaves one attempt": """
         select e.tenant_id, e.job_id, e.lease, a.outcome, a.n as attempts
           from (select tenant_id, job_id, lease, worker_id from public.ledger
                  where from_state = 'running' and to_state <> 'erased') as e
@@ -97,7 +96,7 @@ _RULES: Mapping[str, str] = {
          using (tenant_id, job_id, lease, worker_id)
          where e.job_id is null or a.n is distinct from 1
     """,
-    "I9 attempts are counted, except released or snoozed ones": """
+    "attempts are counted, except released or snoozed ones": """
         select j.tenant_id, j.id, j.attempt, c.counted
           from jobforge.all_jobs as j
          cross join lateral (
@@ -107,10 +106,10 @@ _RULES: Mapping[str, str] = {
                   and a.outcome not in ('released', 'snoozed')) as c
          where j.attempt <> c.counted
     """,
-    "I9 attempts stay within the allowance": """
+    "attempts stay within the allowance": """
         select * from public.ledger where attempt > max_attempts
     """,
-    "I10 every claim has ended or is running": """
+    "every claim has ended or is running": """
         select s.* from public.ledger as s
          where s.to_state = 'running'
            and (select count(*) from public.ledger as e

@@ -18,7 +18,7 @@ from sql.ledger import Ledger
 # Each statement breaks one rule, given by the beginning of its name.
 DEEDS = [
     (
-        "I4 terminal is final",
+        "terminal is final",
         """
         insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version,
                                    max_attempts, allowance, state, definition, queue, payload)
@@ -28,7 +28,7 @@ DEEDS = [
         """,
     ),
     (
-        "I4 a dead job",
+        "a dead job",
         """
         update jobforge.jobs
            set state = 'running', finished_at = null, worker_id = gen_random_uuid(),
@@ -38,14 +38,14 @@ DEEDS = [
         """,
     ),
     (
-        "I5",
+        "a job finishes once",
         """
         alter table jobforge.finished_jobs drop constraint finished_jobs_pkey;
         insert into jobforge.finished_jobs select * from jobforge.finished_jobs
         """,
     ),
     (
-        "I6",
+        "a lease ends as",
         """
         update jobforge.jobs
            set state = 'queued', worker_id = null, lease_expires_at = null, lease = lease + 5
@@ -53,7 +53,7 @@ DEEDS = [
         """,
     ),
     (
-        "I7",
+        "leases strictly increase",
         """
         update jobforge.jobs
            set state = 'running', worker_id = gen_random_uuid(), lease_expires_at = now(),
@@ -62,23 +62,23 @@ DEEDS = [
         """,
     ),
     (
-        "I8",
+        "exactly the running jobs",
         """
         alter table jobforge.jobs drop constraint running_jobs_hold_a_lease;
         update jobforge.jobs set worker_id = null where state = 'running'
         """,
     ),
-    ("I9 every ended lease", "delete from jobforge.attempts where outcome = 'failed'"),
+    ("every ended lease", "delete from jobforge.attempts where outcome = 'failed'"),
     (
-        "I9 every ended lease",
+        "every ended lease",
         """
         alter table jobforge.attempts drop constraint attempts_pkey;
         insert into jobforge.attempts select * from jobforge.attempts
         """,
     ),
-    ("I9 attempts are counted", "update jobforge.jobs set attempt = attempt + 1 where attempt = 0"),
+    ("attempts are counted", "update jobforge.jobs set attempt = attempt + 1 where attempt = 0"),
     (
-        "I9 attempts stay",
+        "attempts stay",
         """
         alter table jobforge.jobs drop constraint attempts_stay_within_the_allowance;
         update jobforge.jobs
@@ -87,7 +87,7 @@ DEEDS = [
         """,
     ),
     (
-        "I10",
+        "every claim has ended",
         """
         alter table jobforge.jobs disable trigger ledger_of_changes;
         update jobforge.jobs set state = 'queued', worker_id = null, lease_expires_at = null

@@ -63,7 +63,7 @@ def worker(conn: Connection) -> UUID:
 
 
 def _check_windows(started: list[Started], limit: int, period: timedelta, burst: int) -> None:
-    """Check I18 for every period that begins and ends with a start."""
+    """Check the rate limit for every period that begins and ends with a start."""
     started = sorted(started, key=lambda claim: claim.began)
     sums = [0, *accumulate(claim.jobs for claim in started)]
     for first, begun in enumerate(started):

@@ -56,7 +56,7 @@ def record_attempt(
     return enabled
 
 
-# Invariant I22 in both directions: finished jobs that an endpoint wants and that have no message,
+# Messages and completions match: finished jobs that an endpoint wants and that have no message,
 # and messages whose job has not finished in that way. Endpoints of these tests want every
 # completion and nothing else.
 UNMATCHED = """

@@ -87,6 +87,7 @@ function computeNthId(first: string, n: number): string {
   return first.slice(0, 28) + digits.toString(16).padStart(8, "0");
 }
 
+/** A job with its attempts and its timeline. */
 export interface History {
   readonly job: Job;
   readonly attempts: readonly JsonObject[];
@@ -103,8 +104,11 @@ export function getJob(jobId: string, tenantId: string | null): Call<History> {
   };
 }
 
+/** Which part of a list to return. */
 export interface Page {
+  /** Maximum number of jobs. */
   readonly limit?: number;
+  /** The last ID of the previous page. */
   readonly before?: string;
 }
 
@@ -151,9 +155,11 @@ export function retryJob(
   };
 }
 
+/** A reason why a job is not running. */
 export interface Explanation {
   readonly code: string;
   readonly message: string;
+  /** How to start the job, if an action is necessary. */
   readonly remedy: string | null;
   readonly detail: Json;
 }

@@ -19,11 +19,16 @@ import { translateError } from "./sqlstates.ts";
 
 // Columns stay the strings that Postgres sends; each call decodes its own rows.
 const RAW_TYPES: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
+/** The options of a database connection. */
 export interface DatabaseOptions {
+  /** Maximum number of connections in the pool (default: 4). */
   readonly size?: number | undefined;
-  /** PgBouncer in transaction mode: no startup options, no prepared statements, no LISTEN. */
+  /**
+   * Whether the URL leads to PgBouncer in transaction mode. JobForge then uses no startup options,
+   * no prepared statements and no LISTEN.
+   */
   readonly behindPooler?: boolean | undefined;
-  /** A URL that bypasses the pooler. */
+  /** URL that bypasses the pooler, for LISTEN. */
   readonly listenUrl?: string | undefined;
 }
 

@@ -9,32 +9,33 @@ import { translateError } from "./sqlstates.ts";
 
 type Rows = readonly Record<string, unknown>[];
 
-/** A `Client`, `PoolClient` or `Pool` of node-postgres. */
+/** node-postgres: a `Client`, `PoolClient` or `Pool`. */
 export interface PgHandle {
   query(text: string, values: unknown[]): Promise<{ readonly rows: unknown[] }>;
 }
 
-/** A `Kysely` instance or one of its transactions. */
+/** Kysely: a `Kysely` instance or one of its transactions. */
 export interface KyselyHandle {
   executeQuery(query: never): Promise<{ readonly rows: unknown[] }>;
 }
 
-/** `drizzle(…)`, or the `tx` of its transactions, on node-postgres or postgres.js. */
+/** Drizzle: `drizzle(…)`, or the `tx` of its transactions, on node-postgres or postgres.js. */
 export interface DrizzleHandle {
   readonly _: { readonly session: unknown };
   execute(query: never): unknown;
 }
 
-/** A `PrismaClient`, or the `tx` of its interactive transactions. */
+/** Prisma: a `PrismaClient`, or the `tx` of its interactive transactions. */
 export interface PrismaHandle {
   $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>;
 }
 
-/** The `sql` function of postgres.js, or the `sql` that `begin` passes on. */
+/** postgres.js: the `sql` function, or the `sql` that `begin` passes on. */
 export interface PostgresJsHandle {
   unsafe(text: string, values: never[]): PromiseLike<unknown>;
 }
 
+/** A connection or transaction of your own, which you can pass as `conn`. */
 export type Queryable = PgHandle | KyselyHandle | DrizzleHandle | PrismaHandle | PostgresJsHandle;
 
 /** Run a call that returns one string. Driver errors become errors of errors.ts. */

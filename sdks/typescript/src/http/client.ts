@@ -5,23 +5,34 @@ import { ConfigError, type JobForgeError, Unavailable } from "../errors.ts";
 import type { components, operations } from "./types.ts";
 
 type Schemas = components["schemas"];
+/** The body of a request that enqueues a job. */
 export type NewJob = Schemas["NewJob"];
+/** The response to a request that enqueues a job. */
 export type MadeJob = Schemas["CreatedJobView"];
+/** A job with its payload and result. */
 export type ServedJob = Schemas["Job"];
+/** A job with its attempts and its timeline. */
 export type JobHistory = Schemas["JobHistory"];
+/** A page of a list of jobs. */
 export type JobPage = Schemas["Page_JobListing_"];
+/** A schedule or event trigger to preview. */
 export type PreviewRequest = Partial<Schemas["PreviewRequest"]>;
+/** What a trigger would do. */
 export type Preview = Schemas["Preview"];
+/** The filters of `listJobs`, and its page. */
 export type ListQuery = NonNullable<operations["list_jobs"]["parameters"]["query"]>;
 
+/** The options of `new ServerClient(…)`. */
 export interface ServerOptions {
-  /** `https://jobs.example.com` */
+  /** URL of the server: `https://jobs.example.com`. */
   readonly url: string;
-  /** `jf_…` */
+  /** API key: `jf_…`. */
   readonly key: string;
-  /** UUID or slug of the tenant to act for. Only for an operator's key. */
+  /** UUID or slug of the tenant to act for. Only operators' keys can set it. */
   readonly tenant?: string;
+  /** Timeout of a request, in milliseconds (default: 30,000). */
   readonly timeoutMs?: number;
+  /** Replacement for the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
@@ -64,10 +75,12 @@ export class ServerClient {
       .items;
   }
 
+  /** Return a job. */
   async getJob(jobId: string): Promise<ServedJob> {
     return (await this.getHistory(jobId)).job;
   }
 
+  /** Return a job with its attempts and its timeline. */
   async getHistory(jobId: string): Promise<JobHistory> {
     return await this.#request("GET", `/jobs/${encodeURIComponent(jobId)}`);
   }
@@ -77,13 +90,16 @@ export class ServerClient {
     return await this.#request("GET", "/jobs", { query });
   }
 
-  /** Return `canceled`, or `canceling` if the job's worker has to stop it first. */
+  /** Cancel a job. Returns `canceled`, or `canceling` if a worker must stop the job first. */
   async cancelJob(jobId: string, reason?: string): Promise<Schemas["State"]> {
     const path = `/jobs/${encodeURIComponent(jobId)}/cancel`;
     return (await this.#request<Schemas["JobState"]>("POST", path, { body: { reason } })).state;
   }
 
-  /** Return the ID of the job that will run. */
+  /**
+   * Retry a finished or dead job. Returns the ID of the job that will run: the same job if it was
+   * dead, and a new job otherwise.
+   */
   async retryJob(jobId: string, given: Schemas["RetryBody"] = {}): Promise<string> {
     const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
     return (await this.#request<Schemas["JobId"]>("POST", path, { body: given })).id;

@@ -7,7 +7,9 @@ import { hideObject, LOG_SCOPE } from "../redact/index.ts";
 import type { ClaimedJob, Json } from "../types/jobs.ts";
 
 export const LEVELS = ["debug", "info", "warning", "error", "critical"] as const;
+/** A log level. */
 export type Level = (typeof LEVELS)[number];
+/** A function that writes one log line. */
 export type Write = (line: string) => void;
 
 interface Writer {
@@ -18,9 +20,13 @@ interface Writer {
 
 let writer: Writer | null = null;
 
+/** The settings of a process's logs. */
 export interface LogSettings {
+  /** Lowest level that is logged (default: "info"). */
   readonly level?: Level;
+  /** ID that each line contains as `worker_id`. */
   readonly workerId?: string;
+  /** Receives each line (default: write to stderr). */
   readonly write?: Write;
 }
 

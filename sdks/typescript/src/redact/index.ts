@@ -34,9 +34,9 @@ export const UNSAFE =
   " single word of letters";
 
 /**
- * Redact this value from now on: in a job, in the output of its tenant's jobs; elsewhere, in the
- * output of all jobs. Returns false if the value cannot be redacted because it has fewer than 8
- * characters, or fewer than 12 for a single word of letters.
+ * Redact this value from now on. If called in a job, this applies to the output of the tenant's
+ * jobs; otherwise, to the output of all jobs. Returns false if the value cannot be redacted because
+ * it has fewer than 8 characters, or fewer than 12 if it consists of letters only.
  */
 export function registerSecret(value: string): boolean {
   return register(value);

@@ -23,6 +23,7 @@ import { AMBIENT_TENANT } from "./job-scope.ts";
 import type { Using } from "./options.ts";
 import { type JobOptions, readSettings } from "./settings.ts";
 
+/** The options of `new JobForge(…)`. */
 export interface AppOptions extends DatabaseOptions {
   /** UUID or slug of the default tenant. */
   readonly tenant?: string;
@@ -34,12 +35,13 @@ const BRAND = Symbol.for("jobforge.app");
 
 /** An app: its job definitions, and the connections over which it enqueues jobs. */
 export class JobForge {
+  /** Reads, cancels and retries jobs. */
   readonly client: EngineClient;
   readonly [BRAND] = true;
   readonly #defined = new Map<string, AnyDefinition>();
   readonly #hooks = new Hooks();
 
-  /** Omitted options come from the JOBFORGE_… variables. */
+  /** Create an app. The `JOBFORGE_…` variables provide omitted options. */
   constructor(databaseUrl?: string, options: AppOptions = {}) {
     this.client = new EngineClient(() => {
       const config = loadConfig();
@@ -53,7 +55,7 @@ export class JobForge {
     });
   }
 
-  /** Declare a definition with this handler. */
+  /** Declare a job definition with this handler. */
   job<P extends z.ZodObject = typeof NOTHING, R = Json | undefined>(
     key: string,
     options: JobOptions<P, R>,
@@ -150,7 +152,7 @@ export class JobForge {
     );
   }
 
-  /** Register the definitions with the engine. A worker does so when it starts. */
+  /** Register the definitions in the database. A worker does so when it starts. */
   async register(): Promise<void> {
     for (const call of this.buildRegistrations()) await this.client.database().run(call);
   }

@@ -151,8 +151,8 @@ export class Context extends DurableContext<JobChannel> {
   }
 
   /**
-   * Report the job's progress. Of several reports in quick succession, only the latest may be
-   * stored.
+   * Report the job's progress. If you report progress several times in quick succession, JobForge
+   * might store only the latest report.
    */
   progress(done: number, total?: number, message?: string): void {
     const data = { done, total, message };

@@ -23,7 +23,9 @@ import { NO_OPTIONS } from "./options.ts";
 import { buildSchema, dumpResult, isArtifactReference, parseArguments } from "./parameters.ts";
 import { buildRegistration, type DefinitionSettings, readSettings } from "./settings.ts";
 
+/** The function that runs a job. `A` is the type of the arguments, `R` of the result. */
 export type Handler<A, R> = (ctx: Context, args: A) => R | Promise<R>;
+/** A function that converts a payload to the next version. */
 export type Upgrade = (payload: JsonObject) => JsonObject;
 
 /** The members of a definition that a worker uses. */
@@ -41,7 +43,7 @@ export interface Runnable {
   dump(ctx: Context, result: unknown): Json | undefined;
 }
 
-/** A job definition. `P` are the parameters of its jobs, `R` is their result. */
+/** A job definition. `P` is the schema of the parameters, and `R` is the type of the result. */
 export class Definition<P extends z.ZodObject, R>
   extends Enqueuer<z.input<P>, R>
   implements Runnable

@@ -2,6 +2,7 @@
 
 import { Invalid } from "../errors.ts";
 
+/** A number of seconds, or a string such as "5m". */
 export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
 const UNITS: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 };

@@ -39,7 +39,7 @@ export interface ClientConfig extends DatabaseOptions {
   readonly tenant: string | undefined;
 }
 
-/** Connects one app to the engine. Opens no connection before first use. */
+/** Reads, cancels and retries the jobs of an app. Opens no connection before first use. */
 export class EngineClient {
   readonly #readConfig: () => ClientConfig;
   readonly #tenantIds = new TenantIdCache();
@@ -95,14 +95,17 @@ export class EngineClient {
     }
   }
 
+  /** Return a job. */
   async getJob(jobId: string, tenant?: string): Promise<Job> {
     return (await this.#runFor(tenant, (id) => calls.getJob(jobId, id))).job;
   }
 
+  /** Return a job with its attempts and its timeline. */
   async getHistory(jobId: string, tenant?: string): Promise<calls.History> {
     return await this.#runFor(tenant, (id) => calls.getJob(jobId, id));
   }
 
+  /** Return the jobs that match, newest first. */
   async listJobs(
     which: JobFilter = {},
     page: calls.Page & { tenant?: string } = {},
@@ -110,14 +113,17 @@ export class EngineClient {
     return await this.#runFor(page.tenant, (id) => calls.listJobs(which, page, id));
   }
 
-  /** Return `canceled`, or `canceling` if the job's worker has to stop it first. */
+  /** Cancel a job. Returns `canceled`, or `canceling` if a worker must stop the job first. */
   async cancelJob(jobId: string, given: { reason?: string; tenant?: string } = {}): Promise<State> {
     return await this.#runFor(given.tenant, (id) =>
       calls.cancelJob(jobId, given.reason ?? null, id),
     );
   }
 
-  /** Return the ID of the job that will run. */
+  /**
+   * Retry a finished or dead job. Returns the ID of the job that will run: the same job if it was
+   * dead, and a new job otherwise.
+   */
   async retryJob(
     jobId: string,
     given: { payload?: JsonObject; attempts?: number; tenant?: string } = {},

@@ -23,7 +23,7 @@ export interface Many<I> {
 }
 
 /**
- * A definition and the options of its next jobs. `I` is the type of the arguments, `R` of the
+ * A definition together with enqueue options. `I` is the type of the arguments, and `R` of the
  * results.
  */
 export class Enqueuer<I, R> {
@@ -66,6 +66,7 @@ export class Enqueuer<I, R> {
 
   // The members below are for jobs that enqueue child jobs as a step.
 
+  /** The definition's key. */
   get key(): string {
     return this.#target.key;
   }

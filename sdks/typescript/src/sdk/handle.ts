@@ -31,13 +31,13 @@ const MIN_PAUSE_S = 0.01;
 const MAX_PAUSE_S = 1;
 
 /**
- * A handle of an enqueued job. Waiting polls the database with backoff and keeps no connection
- * open. A job that was enqueued in the caller's transaction exists only after that transaction
- * commits.
+ * A handle of an enqueued job. While you wait, it polls the database at growing intervals and keeps
+ * no connection open. A job that you enqueued in your transaction exists only after the commit.
  */
 export class Handle<R> {
   readonly id: string;
   readonly tenantId: string;
+  /** Whether the job was created, existed already, or was replaced. */
   readonly status: EnqueueStatus;
   readonly #client: EngineClient;
   readonly #result: z.ZodType<R> | undefined;
@@ -56,14 +56,17 @@ export class Handle<R> {
   }
 
   /**
-   * Return the job's current state. Throws NotFound before its transaction commits and after
-   * retention.
+   * Return the job in its current state. Throws NotFound before its transaction commits, and after
+   * retention has deleted the job.
    */
   async job(): Promise<Job> {
     return await this.#client.getJob(this.id, this.tenantId);
   }
 
-  /** Wait until the job has finished, and return it. Throws WaitTimeout if the time is up first. */
+  /**
+   * Wait until the job has finished, and return it. Throws WaitTimeout if the timeout expires
+   * first.
+   */
   async wait(
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<Job> {

@@ -10,9 +10,13 @@ import { FINAL_STATES, type FinalState, type Json, type JsonObject } from "../ty
 import type { Context } from "./context.ts";
 
 type Awaitable = void | Promise<void>;
+/** A hook that runs in each attempt, before the handler. */
 export type StartHook = (ctx: Context) => Awaitable;
+/** A hook that runs after a job has succeeded. */
 export type SuccessHook<R> = (ctx: Context, result: R) => Awaitable;
+/** A hook that runs after a job is dead. */
 export type FailHook = (ctx: Context, error: JsonObject) => Awaitable;
+/** A hook that runs after a job has finished, in any state. */
 export type EndHook = (ctx: Context, state: FinalState) => Awaitable;
 
 /** The payload of the job that runs hooks: the finished job as the engine describes it. */

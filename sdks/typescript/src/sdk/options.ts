@@ -5,35 +5,52 @@ import { Invalid } from "../errors.ts";
 import type { JobRequest } from "../types/jobs.ts";
 import { type Duration, seconds, wholeSeconds } from "./duration.ts";
 
+/** The options of `using({…})`: how a job is enqueued. */
 export interface Using {
-  /** UUID or slug. */
+  /** UUID or slug of the tenant. */
   readonly tenant?: string;
-  /** The caller's connection: the job is part of its transaction. */
+  /** Your own connection: the job is part of its transaction. */
   readonly conn?: Queryable;
+  /** Earliest start, as a duration from now. */
   readonly delay?: Duration;
+  /** Earliest start. */
   readonly at?: Date;
   /**
-   * Allow times more than a year ahead, which are rejected by default because most of them are
-   * mistakes.
+   * Whether to allow a start more than a year from now, which is otherwise rejected as a probable
+   * mistake.
    */
   readonly farFuture?: boolean;
   /** Idempotency key, unique per tenant and definition. */
   readonly key?: string;
   /**
-   * How long the key is in effect: 30 days (default), "active" while the job is pending or running,
-   * or a duration.
+   * How long the key is reserved: 30 days (default), "active" while the job can still run, or a
+   * duration.
    */
   readonly dedupe?: "active" | Duration;
+  /**
+   * What to do if the key exists: return its job ("existing", the default), replace the arguments
+   * of that job if it has not started ("replace"), or throw DuplicateKey ("raise").
+   */
   readonly onConflict?: "existing" | "replace" | "raise";
+  /** Higher values run first (default: 0). */
   readonly priority?: number;
+  /** Queue, instead of the definition's. */
   readonly queue?: string;
+  /** Up to 50 strings. */
   readonly tags?: readonly string[];
+  /** Maximum number of attempts, instead of the definition's. */
   readonly maxAttempts?: number;
+  /** Timeout of one attempt, instead of the definition's. */
   readonly timeout?: Duration;
+  /** Cancel the job if it has not started within this time. */
   readonly expiresIn?: Duration;
+  /** Cancel the job if it has not started by this time. */
   readonly expiresAt?: Date;
+  /** Key by which limits per key count the job. */
   readonly limitKey?: string;
+  /** ID that is stored with the job and passed on to jobs that it enqueues. */
   readonly correlationId?: string;
+  /** Trace context of the job, in the format of W3C Trace Context. */
   readonly traceparent?: string;
 }
 

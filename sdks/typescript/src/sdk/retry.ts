@@ -6,7 +6,10 @@
 import { Invalid } from "../errors.ts";
 import { type Duration, seconds } from "./duration.ts";
 
-/** The attempt failed and should be retried after the time `after`. The attempt counts. */
+/**
+ * Throw this error to fail the attempt and retry the job after `after`; without `after`, the
+ * configured backoff applies. The attempt counts toward `maxAttempts`.
+ */
 export class Retry extends Error {
   override readonly name = "Retry";
   readonly afterS: number | undefined;
@@ -17,7 +20,7 @@ export class Retry extends Error {
   }
 }
 
-/** Run the job again later. The attempt does not count. */
+/** Throw this error to run the job again later. The attempt does not count. */
 export class Snooze extends Error {
   override readonly name = "Snooze";
   readonly delayS: number | undefined;
@@ -30,7 +33,7 @@ export class Snooze extends Error {
   }
 }
 
-/** The job is no longer wanted: it finishes as canceled. */
+/** Throw this error in a handler to finish the job as canceled. */
 export class Cancel extends Error {
   override readonly name = "Cancel";
 
@@ -39,7 +42,7 @@ export class Cancel extends Error {
   }
 }
 
-/** The job cannot succeed: it is dead at once, even if attempts are left. */
+/** Throw this error to make the job dead at once, even if attempts are left. */
 export class Dead extends Error {
   override readonly name = "Dead";
 
@@ -49,7 +52,8 @@ export class Dead extends Error {
 }
 
 /**
- * The job was asked to stop. `ctx.check()` throws this error, and it is the reason of `ctx.signal`.
+ * The error that `ctx.check()` throws if the job was asked to stop. It is also the reason of
+ * `ctx.signal`.
  */
 export class Cancelled extends Error {
   override readonly name = "Cancelled";
@@ -59,12 +63,18 @@ export class Cancelled extends Error {
   }
 }
 
-/** How a definition is retried. Errors of the classes in `giveUpOn` are final. */
+/** How jobs of a definition are retried. */
 export interface RetryPolicy {
+  /** Maximum number of attempts (default: 5). */
   readonly maxAttempts?: number;
+  /** Backoff after the first failed attempt (default: 1 second). It doubles after each attempt. */
   readonly base?: Duration;
+  /** Maximum backoff (default: 1 hour). */
   readonly cap?: Duration;
-  readonly giveUpOn?: readonly (abstract new (...given: never[]) => Error)[];
+  /** Classes of errors after which the job is dead at once. */
+  readonly giveUpOn?: readonly (abstract new (
+    ...given: never[]
+  ) => Error)[];
 }
 
 export function checkAttempts(given: number): number {

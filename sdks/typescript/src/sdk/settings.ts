@@ -6,40 +6,51 @@ import type { Json, JsonObject } from "../types/jobs.ts";
 import { type Duration, seconds, wholeSeconds } from "./duration.ts";
 import { checkAttempts, type RetryPolicy } from "./retry.ts";
 
+/** Where a job runs: in a separate process, or in the worker's event loop. */
 export type Isolation = "process" | "inline";
-/** Bytes, or a string such as "256MB". */
+/** A number of bytes, or a string such as "256MB". */
 export type Size = number | string;
 
 /** A rate limit: `jobs` per `periodS` seconds. */
 export interface Rate {
   readonly jobs: number;
+  /** Default: 1 second. */
   readonly periodS?: number;
+  /** Maximum number of unused starts that accumulate (default: `jobs`). */
   readonly burst?: number;
 }
 
 /** The options of `jf.job(…)`. */
 export interface JobOptions<P extends z.ZodObject, R> {
+  /** Version of the parameters (default: 1). */
   readonly version?: number;
+  /** Queue of the jobs (default: "default"). */
   readonly queue?: string;
+  /** Retry policy, or the maximum number of attempts. */
   readonly retry?: RetryPolicy | number;
   /** Timeout of one attempt (default: 3600 seconds). */
   readonly timeout?: Duration;
   /** "process" (default), or "inline" for light jobs, which run in the worker's event loop. */
   readonly isolation?: Isolation;
-  /**
-   * Limits of the job's process (default: 2 GiB of memory, unlimited CPU time, 1024 open files, 1
-   * GiB per file).
-   */
+  /** Memory limit of the job's process (default: 2 GiB). */
   readonly memory?: Size;
+  /** Limit on the CPU time of the job's process (default: none). */
   readonly cpu?: Duration;
+  /** Maximum number of open files of the job's process (default: 1024). */
   readonly openFiles?: number;
+  /** Maximum size of a file that the job writes (default: 1 GiB). */
   readonly fileSize?: Size;
   /** Time between the request to stop and the kill (default: 10 seconds). */
   readonly grace?: Duration;
+  /** Label for the dashboard and the command line. */
   readonly description?: string;
+  /** Concurrency limit: maximum number of running jobs. */
   readonly maxRunning?: number;
+  /** Maximum number of running jobs with the same `limitKey`. */
   readonly maxRunningPerKey?: number;
+  /** Rate limit of the definition. */
   readonly rate?: Rate;
+  /** Rate limit for each `limitKey`. */
   readonly ratePerKey?: Rate;
   /** Schema of the payload (default: an empty object). */
   readonly params?: P;

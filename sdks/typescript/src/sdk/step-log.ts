@@ -41,7 +41,7 @@ export interface Event {
   readonly data: JsonObject;
 }
 
-/** The type of a value after it was stored as JSON. */
+/** The type of a step's result after JobForge has stored it as JSON. */
 export type Stored<T> = T extends string | number | boolean | null
   ? T
   : T extends undefined
@@ -126,6 +126,7 @@ export function suspendForJobs(key: StepKey, jobIds: Iterable<string>): Suspensi
   return { wait: { ...key, jobs }, delayS: 0 };
 }
 
+/** A value that `waitForEvent` compares. */
 export type Scalar = string | number | boolean | null;
 type Members = { [name: string]: Scalar | Members };
 

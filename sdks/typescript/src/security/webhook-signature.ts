@@ -8,21 +8,24 @@ const PREFIX = "whsec_";
 const TOLERANCE_S = 300;
 const MIN_KEY_BYTES = 24; // bytes; an empty or short key would make signatures forgeable
 
-/** The message that an endpoint receives. */
+/** The message that a webhook endpoint receives. */
 export interface WebhookMessage {
   readonly type: string;
   readonly timestamp: string;
   readonly data: JsonObject;
 }
 
-/** Headers of `fetch`, of Node's `http` module, or of a framework. Names are case-insensitive. */
+/**
+ * Headers of a webhook request: those of `fetch`, of Node's `http`
+ * module, or of a framework. Names are case-insensitive.
+ */
 export type WebhookHeaders =
   | Headers
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
- * Return the message if its signature is valid and its timestamp is within five minutes of now;
- * throw Unauthenticated otherwise. `body` is the raw request body, before parsing.
+ * Return the message of a webhook if its signature is valid and its timestamp is within five minutes
+ * of now; throw Unauthenticated otherwise. `body` is the raw request body, before parsing.
  */
 export function verifyWebhook(
   secret: string | undefined,

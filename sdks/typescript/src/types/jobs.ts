@@ -1,13 +1,16 @@
 /** Arguments and results of the engine's functions, as data. */
 
+/** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+/** A JSON object. */
 export interface JsonObject {
   readonly [name: string]: Json | undefined;
 }
 
 export const FINAL_STATES = ["succeeded", "canceled", "dead"] as const;
+/** The states of a finished job. */
 export type FinalState = (typeof FINAL_STATES)[number];
-/** `canceling` is a running job that was asked to stop. */
+/** The state of a job. `canceling` is a running job that was asked to stop. */
 export type State = "scheduled" | "blocked" | "queued" | "running" | "canceling" | FinalState;
 
 export type Outcome =
@@ -20,8 +23,8 @@ export type Outcome =
   | "snoozed";
 
 /**
- * `existing`: another job already has the key. `replaced`: that job had not started, and has the
- * new content.
+ * The result of an enqueue. `existing`: a job with this key already exists and was not changed.
+ * `replaced`: a job with this key existed, had not started, and now has the new arguments.
  */
 export type EnqueueStatus = "created" | "existing" | "replaced";
 
@@ -49,6 +52,7 @@ export interface JobRequest {
   readonly far_future?: boolean | undefined;
 }
 
+/** The ID of an enqueued job, and the result of the enqueue. */
 export interface Enqueued {
   readonly job_id: string;
   readonly status: EnqueueStatus;
@@ -176,7 +180,7 @@ export interface Heartbeat {
   readonly jobs: readonly Beat[];
 }
 
-/** A job as a list shows it. Times are ISO 8601. */
+/** A job in a list, without payload and result. Times are in ISO 8601 format. */
 export interface JobListing {
   readonly id: string;
   readonly state: State;
@@ -212,15 +216,22 @@ export interface Job extends JobListing {
   readonly result: Json;
 }
 
+/** Which jobs `listJobs` returns: those that match all given fields. */
 export interface JobFilter {
+  /** One of these states. */
   readonly state?: string | readonly string[];
+  /** Key of the definition. */
   readonly definition?: string;
   readonly queue?: string;
   readonly tag?: string;
+  /** What created the job, such as `api` or a schedule. */
   readonly source?: string;
+  /** Idempotency key. */
   readonly key?: string;
   readonly correlation_id?: string;
+  /** Fingerprint of a failure group. */
   readonly fingerprint?: string;
+  /** Times in ISO 8601 format. */
   readonly created_after?: string;
   readonly created_before?: string;
 }

@@ -9,14 +9,21 @@ const SLOTS = 10;
 const MAX_QUEUES = 100;
 const MAX_LEASE_S = 3600;
 
+/** The options of `new Worker(…)`. */
 export interface WorkerOptions extends IsolationOptions {
   /** Concurrent jobs of each queue (default: 10 for each queue that the app names). */
   readonly queues?: Readonly<Record<string, number>> | undefined;
+  /** Folder with one file for each secret. */
   readonly secretsDir?: string | undefined;
+  /** Duration of a lease, in seconds (default: 30). */
   readonly leaseS?: number | undefined;
+  /** Seconds between heartbeats (default: 10); at most half of `leaseS`. */
   readonly heartbeatS?: number | undefined;
+  /** Seconds between the polls of an idle worker (default: 1). */
   readonly pollS?: number | undefined;
+  /** Seconds that running jobs have to finish after `stop()` (default: 30). */
   readonly drainS?: number | undefined;
+  /** Build of the worker, such as a commit ID. */
   readonly build?: string | undefined;
 }
 

@@ -60,7 +60,7 @@ const WATCH_S = 1;
 const KILL_S = 5;
 const FLUSH_S = 10;
 
-/** Runs the jobs of an app until it is stopped. Its runners use it as their JobServices. */
+/** A worker that runs the jobs of an app until it is stopped. */
 export class Worker implements JobServices {
   readonly workerId: string = randomUUID();
   readonly #app: JobForge;
@@ -91,7 +91,8 @@ export class Worker implements JobServices {
   #isRunning = false;
   #isStopping = false;
   #isKilling = false;
-  #onStateChange: (() => void) | null = null; // called when a job ends or outcomes are settled
+  // Called when a job ends or outcomes are settled.
+  #onStateChange: (() => void) | null = null;
 
   constructor(app: JobForge, options: WorkerOptions = {}) {
     const leaseS = options.leaseS ?? 30;

@@ -13,6 +13,7 @@ import type { JobServices, OnEnd, Run, Runner } from "../runner.ts";
 import { JobProcess, WarmProcess } from "./job-process.ts";
 import { toProfile } from "./limits.ts";
 
+/** How a worker runs isolated jobs. */
 export interface IsolationOptions {
   /** URL of the module that exports the app: `import.meta.url`. Job processes import it. */
   readonly module?: string | undefined;

@@ -324,10 +324,11 @@ def _method(owner: str, name: str, method: Function, members: dict[str, Function
 
 
 def _guide_table(header: str) -> str:
-    """Return a table of the guide, with links that work on this page."""
-    text = _GUIDE.read_text(encoding="utf-8")
-    table = text[text.index(f"\n{header}") + 1 :].partition("\n\n")[0]
-    return table.replace("](#", f"]({_GUIDE.name}#") + "\n"
+    """Return the guide's tables with this header as one, with links that work on this page."""
+    blocks = _GUIDE.read_text(encoding="utf-8").split("\n\n")
+    first, *others = (block.splitlines() for block in blocks if block.startswith(header))
+    lines = [*first, *(line for table in others for line in table[2:])]
+    return "\n".join(lines).replace("](#", f"]({_GUIDE.name}#") + "\n"
 
 
 def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:

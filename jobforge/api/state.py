@@ -16,10 +16,10 @@ from jobforge.api.workers.ownership import RemoteWorkers
 from jobforge.artifacts import open_artifacts
 from jobforge.artifacts.store_identity import StoreRecorder
 from jobforge.artifacts.sweep import ArtifactSweeper
-from jobforge.background_loop import BackgroundLoop
 from jobforge.config import Config
 from jobforge.connectors.egress import Policy, policy_from_config, read_url
 from jobforge.db import Database
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.errors import Unavailable
 from jobforge.sdk.call_context import TenantIdCache
 from jobforge.security.vault import Vault, open_vault

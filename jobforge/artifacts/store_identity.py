@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
-from jobforge.background_loop import BackgroundLoop
 from jobforge.calls import Call
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import RunCall
 from jobforge.observability import logs
 from jobforge.types.diagnostics import StoreKind, StoreUser

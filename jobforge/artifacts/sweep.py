@@ -14,7 +14,7 @@ from itertools import islice
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.artifacts.erasure import erase_artifacts
-from jobforge.background_loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import RunCall
 from jobforge.errors import ArtifactUnavailable
 from jobforge.observability import logs

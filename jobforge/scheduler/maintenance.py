@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from jobforge import calls
-from jobforge.background_loop import BackgroundLoop
 from jobforge.calls.admin import RetentionKind
 from jobforge.calls.statistics import MaintenanceTask
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import RunCall
 from jobforge.errors import JobForgeError
 from jobforge.observability import logs

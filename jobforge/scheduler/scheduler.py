@@ -8,7 +8,7 @@ key of a firing, not the lock, prevents duplicates.
 import asyncio
 import random
 
-from jobforge.background_loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink, Outage
 from jobforge.db.protocols import Engine
 from jobforge.observability import logs

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.background_loop import BackgroundLoop
 from jobforge.calls import Call, PendingResult
 from jobforge.calls.worker import is_unreadable
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import JobForgeError, NotFound
 from jobforge.observability.metrics import Meters

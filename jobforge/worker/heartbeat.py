@@ -13,8 +13,8 @@ from pathlib import Path
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.background_loop import BackgroundLoop
 from jobforge.calls import Call
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Unavailable
 from jobforge.observability import logs

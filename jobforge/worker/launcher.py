@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobforge.artifacts import Artifacts
-from jobforge.background_loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.errors import ConfigError
 from jobforge.observability import logs, tracing
 from jobforge.sdk.definition import Definition

@@ -7,7 +7,7 @@ every job.
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from jobforge.background_loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import Engine
 
 _PREFIX = "jobforge:"

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.background_loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, Denied, Invalid, NotCommitted, Unavailable
 from jobforge.observability import logs

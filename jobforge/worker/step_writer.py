@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.background_loop import BackgroundLoop
 from jobforge.calls import Call
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, InvalidResult, Json, LeaseLost, Unavailable
 from jobforge.types.jobs import ClaimedJob, Enqueued, SaveStatus, Step

@@ -22,7 +22,7 @@ from jobforge import calls
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.store_identity import StoreRecorder
 from jobforge.artifacts.sweep import ArtifactSweeper
-from jobforge.background_loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink, Outage
 from jobforge.db.protocols import Engine
 from jobforge.errors import ConfigError, JobForgeError

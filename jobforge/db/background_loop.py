@@ -1,4 +1,4 @@
-"""A step that a worker repeats until it is stopped, with backoff after failures.
+"""A step that is repeated until it is stopped, with backoff while the database fails.
 
 The loop logs only the first of consecutive failures. A step must keep its pending work across
 failures, because the loop calls it again.

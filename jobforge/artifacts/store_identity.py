@@ -38,7 +38,7 @@ class StoreRecorder:
 
 
 def build_store_record_call(kind: StoreKind, artifacts: Artifacts) -> Call[None]:
-    """Return the call that records the store; raise ArtifactUnavailable if it is unreachable."""
+    """Return the call that records which store is in use; raise ArtifactUnavailable without it."""
     return calls.record_artifact_store(
         artifacts.store.identity() if artifacts.is_configured else None,
         kind,

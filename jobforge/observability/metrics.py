@@ -36,7 +36,7 @@ _wait_of: Callable[[ClaimedJob], float] = attrgetter("waited_s")
 
 
 class Histogram:
-    """Number of values per bucket; the last count is of values above all bounds."""
+    """Number of values per bucket; the last bucket is for values above all bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 

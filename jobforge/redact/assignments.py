@@ -141,7 +141,7 @@ def _stands_for_assignment(name: str, first: str) -> bool:
 
 
 def _closing(text: str, opening: re.Match[str]) -> int:
-    """Return the end of a quoted value: its closing quote, or the line's end without one."""
+    """Return the position of the closing quote of a value, or of the line's end without one."""
     depth, quote = len(opening[1]), opening[2]
     for closing in _CLOSING.finditer(text, opening.end()):
         if closing[2] is None:

@@ -140,7 +140,7 @@ class EngineClient:
         return await self.pools.arun(self._submit(submission, tenant, conn, worker))
 
     def emit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
-        """Emit an event in the transaction of `conn`, or in a separate one without it."""
+        """Emit an event in the transaction of `conn` or, without `conn`, in a separate one."""
         refuse_to_emit(conn)
         return self.pools.run(self._send(build, tenant, conn))[1]
 

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class Kit:
-    """JobForge in one test, created by the fixture `jf_test`.
+    """A JobForge instance for one test, created by the fixture `jf_test`.
 
     All methods are synchronous, also in async tests: async handlers run on the kit's event loop
     while the test waits.
@@ -255,7 +255,7 @@ def _definition_key(definition: Definition[..., Any] | str) -> str:
 def _to_payload_members(
     definition: Definition[..., Any] | str, given: dict[str, Json]
 ) -> dict[str, Json]:
-    """Return the payload's members. The value of a model parameter is the whole payload."""
+    """Return the fields of the payload. The argument of a model parameter is the whole payload."""
     model = None if isinstance(definition, str) else definition.parameters.model
     if model is None or model not in given:
         return given

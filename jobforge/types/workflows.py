@@ -1,4 +1,4 @@
-"""Workflows and batches as data: the arguments and results of their functions."""
+"""Data types for workflows and batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields

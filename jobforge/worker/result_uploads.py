@@ -72,7 +72,7 @@ class ResultUploads:
 
 
 class _Upload:
-    """One upload: a Run for the lease table, so that its lease is renewed."""
+    """One upload. It is a Run in the lease table, so that the lease of its job is renewed."""
 
     def __init__(
         self,

@@ -132,7 +132,7 @@ async def get_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
 @router.patch("/triggers/{trigger_id}", status_code=204, summary="Update a trigger")
 async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -> JsonResponse:
     """Omitted fields are unchanged. After a schedule is enabled or its times change, earlier missed
-    runs are not caught up. Only `enabled` can be changed for a trigger declared in code.
+    runs are not made up later. Only `enabled` can be changed for a trigger declared in code.
     """
     before = await caller.run(calls.get_trigger(trigger_id))
     validate.check(before.type, body.given_fields(), before)

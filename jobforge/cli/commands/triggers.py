@@ -119,7 +119,7 @@ def edit(
 @app.command()
 @with_tenant_session
 def enable(scope: TenantSession, trigger: IdArgument) -> None:
-    """Enable a trigger. Runs missed while it was disabled are not caught up."""
+    """Enable a trigger. Runs missed while it was disabled are not made up later."""
     from jobforge import calls
 
     found = scope.find_id("trigger", trigger)

@@ -100,7 +100,7 @@ def apply_rlimits(rlimits: Rlimits) -> None:
 
 
 def apply_to_program(limits: ProcessLimits) -> None:
-    """Set the memory limit just before exec: a program starts without inherited memory."""
+    """Set the memory limit just before exec, which discards the memory of the fork."""
     if sys.platform == "linux":
         apply_rlimits(
             [_make_rlimit(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)]

@@ -101,7 +101,7 @@ class Registry:
         return [form for start in starts for form in by_start[start]]
 
     def cut_value_length(self, text: str) -> int:
-        """Return the length of the end of a value with which the text starts, 0 if there is none."""
+        """Return the length of the end of a value with which the text starts, or 0."""
         start = text[:_SHORTEST_REST]
         if not start.strip():
             return 0

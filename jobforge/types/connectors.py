@@ -10,7 +10,7 @@ from jobforge.errors import Json
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfig:
-    """A tenant's connector configuration. `secrets` contains each secret's origin, not its value."""
+    """A tenant's connector configuration. `secrets` has each secret's origin, not its value."""
 
     id: UUID
     name: str

@@ -125,7 +125,8 @@ class Drainer:
             (drained.hooks if _is_hook(job) else drained.jobs).append(ran)
             if raise_errors and ran.exception is not None and _is_error(ran.exception):
                 raise ran.exception
-            _check_attempt_limit(drained)
+            if limit is None:
+                _check_attempt_limit(drained)
         return drained
 
     def _fire_schedules(self) -> None:

@@ -1,7 +1,7 @@
--- Workers and `jobforge queues limit` call this after limits or pauses changed: gives waiting jobs
--- their current gate, in steps of p_limit rows from a position that is returned for the next step
--- (null at the end). Claims are correct without it, but slower while they meet many outdated gates.
--- Skips rows that other transactions have locked. Raises JF002.
+-- Operators can call this after limits or pauses changed: gives waiting jobs their current gate, in
+-- steps of p_limit rows from a position that is returned for the next step (null at the end).
+-- Claims are correct without it, but slower while they meet many outdated gates. Skips rows that
+-- other transactions have locked. Raises JF002.
 create or replace function jobforge.regate_jobs(
     p_limit integer default 5000,
     inout after_tenant uuid default null,

@@ -33,6 +33,9 @@ def start_worker(leaves_a_process):
         signal.alarm(60)
     else:
         os.close(held)
+        if leaves_a_process:
+            os.close(report)  # the process that is left reports once it has its user ID
+            signal.pause()
     os.write(report, b".")
     signal.pause()
 

@@ -383,7 +383,7 @@ class ResponseTooLarge(EgressError):
 
 
 class TooManyRedirects(EgressError):
-    """The response has too many redirects."""
+    """The request was redirected too many times."""
 
     code = "too_many_redirects"
     is_final = True

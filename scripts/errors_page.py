@@ -13,25 +13,132 @@ PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 _HEAD = """\
 # Error codes
 
-`scripts/errors_page.py` writes this page from the error classes. Codes are stable, so programs can
-compare them. Messages are for people and may change. Python has the code as `error.code`, a problem
-over [HTTP](http.md#errors) has it as `code`, and the [command line](cli.md#output-and-errors)
-prints it with `--json`.
+This page lists all error codes. It is generated from the error classes. Codes are stable, so
+programs can compare them. Messages are for people and may change. The code is available as
+`error.code` in Python, as `code` in the body of an [HTTP](http.md#errors) error response, and in
+the `--json` output of the [command line](cli.md#output-and-errors).
 
 - **SQLSTATE** is present if a [SQL function](sql.md#errors) raises the error.
 - **HTTP** is the status of the response. If an error has no status, a server responds with 500
   `internal`, and logs the error with the request's ID.
 - **Exit** is the exit code of the command line.
 
-The HTTP server has six more codes: 400 `bad_request`, 404 `no_such_route`,
-405 `method_not_allowed`, 408 `request_timeout`, 500 `internal`, and 503 `too_many_connections`.
-
 A failed attempt has an `error` with the `type`, `message` and `traceback` of the exception that the
 handler raised. If the attempt failed in a request to another service, the `error` also has the
 `code`. An attempt that ended for another reason has a `reason`: see
-[isolation.md](isolation.md#resource-limits). To find out why a job is not running, see
-[explain.md](explain.md).
+[Resource limits](isolation.md#resource-limits). To find out why a job is not running, see
+[Why a job is not running](explain.md).
 """
+
+# The groups of the page: a heading, and the codes below it.
+_GROUPS = {
+    "Arguments and payloads": (
+        "tenant_required",
+        "invalid",
+        "invalid_payload",
+        "payload_too_large",
+        "invalid_result",
+        "secrets_required",
+    ),
+    "Request bodies": (
+        "unsupported_media_type",
+        "invalid_json",
+        "unknown_field",
+        "duplicate_member",
+        "number_not_finite",
+        "number_too_long",
+        "nul_character",
+        "lone_surrogate",
+        "too_deep",
+    ),
+    "Access and request limits": (
+        "unauthenticated",
+        "denied",
+        "forbidden",
+        "out_of_scope",
+        "foreign_origin",
+        "too_many_requests",
+        "too_many_streams",
+    ),
+    "Missing objects and conflicts": (
+        "not_found",
+        "unknown_definition",
+        "tenant_erased",
+        "conflict",
+        "definition_inactive",
+        "duplicate_key",
+        "idempotency_key_reused",
+        "tenant_queue_full",
+    ),
+    "Running and waiting for jobs": (
+        "lease_lost",
+        "not_committed",
+        "job_failed",
+        "child_failed",
+        "wait_timeout",
+        "event_timeout",
+    ),
+    "Requests to other services": (
+        "egress_failed",
+        "address_not_allowed",
+        "unreachable",
+        "tls_error",
+        "deadline_exceeded",
+        "response_too_large",
+        "too_many_redirects",
+        "bad_response",
+        "unexpected_status",
+    ),
+    "Artifacts and secrets": (
+        "no_artifact_store",
+        "artifact_not_found",
+        "artifact_unavailable",
+        "seal_broken",
+    ),
+    "Database and setup": (
+        "unavailable",
+        "contended",
+        "wrong_isolation",
+        "migration_error",
+        "embedded_error",
+        "config_error",
+        "error",
+    ),
+}
+
+# Codes without a Python class: status, meaning, and what to do.
+_HTTP_ONLY = {
+    "bad_request": (
+        400,
+        "The request is malformed.",
+        "Correct the request line, the headers or the query.",
+    ),
+    "no_such_route": (
+        404,
+        "The server has no such route.",
+        "Check the path: `GET /api/v1/openapi.json` lists all routes.",
+    ),
+    "method_not_allowed": (
+        405,
+        "The route does not support this method.",
+        "Use a method from the `Allow` header.",
+    ),
+    "request_timeout": (
+        408,
+        "The request did not arrive in time.",
+        "Send the whole request without pauses, or check the network.",
+    ),
+    "internal": (
+        500,
+        "An unexpected error occurred in the server.",
+        "Find the request's ID in the server's log, and read the error there.",
+    ),
+    "too_many_connections": (
+        503,
+        "The server, or your address, has too many open connections.",
+        "Close or reuse connections, then repeat the request.",
+    ),
+}
 
 # How to resolve each error.
 _REMEDIES = {
@@ -40,18 +147,18 @@ _REMEDIES = {
     "invalid": "Correct the value that `field` names.",
     "secrets_required": "Send the secrets that `missing` names, or null to remove them.",
     "invalid_payload": "Correct the arguments; `detail` lists every fault with its path.",
-    "payload_too_large": "Send less data or fewer levels; use the artifact store for more.",
+    "payload_too_large": "Reduce the size or depth; use the artifact store for more data.",
     "invalid_result": "Return at most 1 MiB of JSON from a step; store larger data elsewhere.",
     "unknown_field": "Remove the field, or correct its name.",
     "unsupported_media_type": "Send `Content-Type: application/json`, uncompressed.",
     "invalid_json": "Send valid JSON.",
-    "duplicate_member": "Name each member of an object once.",
+    "duplicate_member": "Include each member of an object only once.",
     "number_not_finite": "Send null or a string in place of NaN and Infinity.",
     "number_too_long": "Send the number as a string.",
     "nul_character": "Remove the character, or send the bytes as base64.",
     "lone_surrogate": "Correct the string: it was cut in the middle of a character.",
-    "too_deep": "Send fewer levels.",
-    "lease_lost": "Stop the work: another worker has the job. The result was not recorded.",
+    "too_deep": "Reduce the nesting depth.",
+    "lease_lost": "Stop the work. The result was not recorded.",
     "not_found": "Check the ID and the tenant of the request.",
     "unknown_definition": "Start a worker with this job, call `jf.register()`, or fix the name.",
     "tenant_erased": "Stop using this tenant; create another tenant with a new ID.",
@@ -66,27 +173,27 @@ _REMEDIES = {
     "out_of_scope": "Use a key whose scopes include the route.",
     "foreign_origin": "Send the request from a page of this server, or use a key.",
     "unauthenticated": "Send a valid key or token that is not revoked or expired.",
-    "too_many_requests": "Wait for the time in the Retry-After header.",
+    "too_many_requests": "Send fewer requests, or ask the operator for a higher rate.",
     "too_many_streams": "Close a stream, or share one stream among several readers.",
     "tenant_queue_full": "Wait until jobs have run, or raise `max_pending` of the tenant.",
-    "wrong_isolation": "Call the function in a READ COMMITTED transaction.",
-    "job_failed": "Check the job; `detail` has its state and error.",
+    "wrong_isolation": "Set the transaction's isolation level to READ COMMITTED.",
+    "job_failed": "Read the error, fix the cause, and retry the job.",
     "child_failed": "Check the child job; `return_failures=True` gathers without raising.",
-    "wait_timeout": "Wait again: the job continues.",
+    "wait_timeout": "The job is still running: call `wait` or `result` again.",
     "egress_failed": "Read the message; JobForge retries the attempt.",
     "address_not_allowed": "Use a public https address, or ask the operator to allow this one.",
     "unreachable": "Check the receiver; JobForge retries the request.",
     "tls_error": "Fix the receiver's certificate.",
     "deadline_exceeded": "Make the receiver respond faster; JobForge retries the request.",
     "response_too_large": "Request less than 1 MiB.",
-    "too_many_redirects": "Use the final address of the redirects.",
+    "too_many_redirects": "Use the URL to which the redirects lead.",
     "bad_response": "Check the receiver.",
     "unexpected_status": "Check the response, or add the status to `expected_status`.",
     "no_artifact_store": "Set `artifacts` to a folder or bucket that all processes share.",
     "artifact_unavailable": "Check the setting `artifacts` and the permissions of the store.",
     "seal_broken": "Configure the same `secret_key` for all processes, or set the secret again.",
     "event_timeout": "Catch the error in the handler, and handle the missing event.",
-    "contended": "Repeat the call.",
+    "contended": "Repeat the call after a short delay.",
     "unavailable": "Repeat the call later; use a `key`, so that no job is enqueued twice.",
     "migration_error": "Read the message; the schema is unchanged.",
     "embedded_error": "Read the message and the log that the hint names.",
@@ -101,12 +208,40 @@ def main() -> int:
 
 
 def page() -> str:
-    heads = "| Code | Python | SQLSTATE | HTTP | Exit | Meaning → remedy |\n" + "|---" * 6 + "|"
-    return "\n".join([_HEAD, heads, *_rows(JobForgeError), ""])
+    errors = {error.code: error for error in _errors(JobForgeError)}
+    groups = [
+        _group(title, [errors.pop(code) for code in codes]) for title, codes in _GROUPS.items()
+    ]
+    if errors:
+        raise LookupError(f"add to a group: {', '.join(errors)}")
+    return "\n".join([_HEAD, *groups, _http_only()])
 
 
-def _rows(error: type[JobForgeError]) -> Iterator[str]:
-    """Yield a row for the error, then rows for its subclasses, in the order of the tree."""
+def _errors(error: type[JobForgeError]) -> Iterator[type[JobForgeError]]:
+    """Yield the error, then its subclasses, in the order of the tree."""
+    yield error
+    for subclass in error.__subclasses__():
+        if subclass.__module__ == error.__module__:
+            yield from _errors(subclass)
+
+
+def _group(title: str, errors: list[type[JobForgeError]]) -> str:
+    head = "| Code | Python | SQLSTATE | HTTP | Exit | Meaning | What to do |\n" + "|---" * 7 + "|"
+    return "\n".join([f"## {title}\n", head, *map(_row, errors), ""])
+
+
+def _http_only() -> str:
+    lines = [
+        "## HTTP server only\n",
+        "These codes occur only in responses of the HTTP server. They have no Python class.\n",
+        "| Code | HTTP | Meaning | What to do |\n|---|---|---|---|",
+    ]
+    for code, (status, meaning, remedy) in _HTTP_ONLY.items():
+        lines.append(f"| `{code}` | {status} | {meaning} | {remedy} |")
+    return "\n".join([*lines, ""])
+
+
+def _row(error: type[JobForgeError]) -> str:
     status = next((str(status) for kind, status in STATUSES if issubclass(error, kind)), "")
     code = next(code for kind, code in EXIT_CODES if issubclass(error, kind))
     cells = [
@@ -115,12 +250,10 @@ def _rows(error: type[JobForgeError]) -> Iterator[str]:
         f"`{error.sqlstate}`" if error.sqlstate else "",
         status,
         str(code),
-        f"{_meaning(error)} → {_REMEDIES[error.code]}",
+        _meaning(error),
+        _REMEDIES[error.code],
     ]
-    yield f"| {' | '.join(cells)} |"
-    for subclass in error.__subclasses__():
-        if subclass.__module__ == error.__module__:
-            yield from _rows(subclass)
+    return f"| {' | '.join(cells)} |"
 
 
 def _meaning(error: type[JobForgeError]) -> str:

@@ -1,12 +1,12 @@
-"""Count the attempts of the attack tests by area and print them at the end of a run.
+"""Count the attacks of the security tests by area and print them at the end of a run.
 
-A test marked `@pytest.mark.attack("SSRF")` counts as one attempt in that area. A test that makes
+A test marked `@pytest.mark.attack("SSRF")` counts as one attack in that area. A test that makes
 more than one takes the `attempts` fixture and calls it with their number. `--attack-report FOLDER`
 also writes the counts into the pages of this folder: the table of attacks.md, and the total that
 security.md quotes.
 
-Counts are rounded down to two digits from 100 on. Some depend on the number of processes on the
-machine, and the pages must not change without reason.
+Counts of 100 or more are rounded down to two significant digits. Some depend on the number of
+processes on the machine, and the pages must not change without reason.
 """
 
 import re
@@ -23,17 +23,17 @@ COUNT = pytest.StashKey["_Item"]()
 
 TABLE_PAGE, TOTAL_PAGE = "attacks.md", "security.md"
 # The total in security.md.
-TOTAL = re.compile(r"(?P<attempts>[\d,]+) attempts(?=, all refused)")
+TOTAL = re.compile(r"(?P<attempts>[\d,]+) attacks(?=, none of which succeeded)")
 HEADER = """\
-| Area | What the tests try | Attempts | Refused | Tests |
-| --- | --- | ---: | ---: | ---: |
+| Area | What the tests try | Attacks | Tests |
+| --- | --- | ---: | ---: |
 """
 AREAS = {
     "API keys": "Send invalid, revoked or expired keys; create a key with more rights",
     "command arguments": "Inject arguments, a shell or variables into a program",
     "connectors": "Send a stored secret to another origin by changing a URL",
     "credentials": "Read database passwords and keys from processes, files and settings",
-    "forged frames": "Write messages to the worker in the name of the SDK",
+    "forged messages": "Send forged messages from a job's process to its worker",
     "hostile handlers": "Exceed limits, flood the output, ignore signals, leave processes behind",
     "HTTP header injection": "Add a header to an outgoing request",
     "HTTP routes by role": "Call every route with every role",
@@ -43,10 +43,10 @@ AREAS = {
     "locks": "Block jobs with advisory locks of an unprivileged login",
     "malformed HTTP requests": "Send invalid requests, headers, bodies and JSON",
     "payloads": "Stop other tenants' jobs with very large or deep values",
-    "redaction": "Print secrets encoded; learn or remove secrets of others",
+    "redaction": "Print secrets in encoded form; read or remove the secrets of other tenants",
     "redirects": "Redirect a request so that it carries credentials elsewhere",
     "reports": "Put formulas, HTML and invisible characters into reports",
-    "response bombs": "Respond without end, too slowly, or with compressed bombs",
+    "response bombs": "Send endless, very slow or decompression-bomb responses",
     "secrets": "Read secrets in views, errors and settings, and from other tenants' jobs",
     "session settings": "Forge every `jobforge.*` setting of a session",
     "sessions": "Forge, prolong or take over sessions of the dashboard",
@@ -62,27 +62,23 @@ AREAS = {
 
 
 class Report:
-    """The attempts of one run, and how many were refused, by area."""
+    """The attacks and tests of one run, by area. The pages are not written if a test has failed."""
 
     def __init__(self) -> None:
         self.attempts: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
         self.tests: Counter[str] = Counter()
         self.has_failed = False
 
-    def add(self, area: str, attempts: int, *, passed: bool) -> None:
+    def add(self, area: str, attempts: int) -> None:
         self.tests[area] += 1
         self.attempts[area] += attempts
-        self.refused[area] += attempts if passed else 0
 
     def as_table(self) -> str:
         rows = [
-            f"| {area} | {AREAS[area]} | {_rounded(self.attempts[area])} "
-            f"| {_rounded(self.refused[area])} | {self.tests[area]:,} |"
+            f"| {area} | {AREAS[area]} | {_rounded(self.attempts[area])} | {self.tests[area]:,} |"
             for area in sorted(self.tests, key=str.casefold)
         ]
-        refused = _rounded(self.refused.total())
-        total = f"| **Total** | All areas | {self.total} | {refused} | {self.tests.total():,} |"
+        total = f"| **Total** | All areas | {self.total} | {self.tests.total():,} |"
         return HEADER + "\n".join([*rows, total]) + "\n"
 
     @property
@@ -149,7 +145,7 @@ class _Listener:
         for name, value in report.user_properties:
             if name == PROPERTY and isinstance(value, (tuple, list)):
                 area, count = value
-                self.report.add(str(area), int(count), passed=report.passed)
+                self.report.add(str(area), int(count))
 
 
 def pytest_terminal_summary(
@@ -180,16 +176,16 @@ def write_pages(folder: Path, report: Report) -> None:
     page.write_text(table, encoding="utf-8")
     page = folder / TOTAL_PAGE
     text = page.read_text(encoding="utf-8")
-    page.write_text(TOTAL.sub(f"{report.total} attempts", text), encoding="utf-8")
+    page.write_text(TOTAL.sub(f"{report.total} attacks", text), encoding="utf-8")
 
 
-def read_pages(folder: Path) -> tuple[dict[str, tuple[str, str, str]], str | None]:
-    """Return the rows of attacks.md by area (attempts, refused, tests), and the total in
+def read_pages(folder: Path) -> tuple[dict[str, tuple[str, str]], str | None]:
+    """Return the rows of attacks.md by area (attacks, tests), and the total in
     security.md."""
     _, _, rest = (folder / TABLE_PAGE).read_text(encoding="utf-8").partition(HEADER)
     rows = {}
     for line in rest.partition("\n\n")[0].splitlines():
-        area, _, attempts, refused, tests = (cell.strip() for cell in line.strip("|").split(" | "))
-        rows[area] = attempts, refused, tests
+        area, _, attempts, tests = (cell.strip() for cell in line.strip("|").split(" | "))
+        rows[area] = attempts, tests
     found = TOTAL.search((folder / TOTAL_PAGE).read_text(encoding="utf-8"))
     return rows, found and found["attempts"]

@@ -33,7 +33,7 @@ ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 SUITES = [
     *("sdk", "link", "contract", "notes", "worker", "isolation"),
     pytest.param("redact", marks=pytest.mark.attack("redaction")),
-    pytest.param("attacks", marks=pytest.mark.attack("forged frames")),
+    pytest.param("attacks", marks=pytest.mark.attack("forged messages")),
 ]
 
 

@@ -21,8 +21,8 @@ _HEAD = """\
 # Python API
 
 This page is generated from the docstrings. It lists the public classes of the package `jobforge` with
-their methods and attributes. [Python](python.md) is the guide. Do not create instances of classes without
-an import line: methods return them.
+their methods and attributes. [Python](python.md) is the guide. Classes that are shown without an
+import line are returned by methods. Do not instantiate them yourself.
 
 **Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
 which has the same arguments and the same result.

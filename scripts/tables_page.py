@@ -27,10 +27,10 @@ Connection = psycopg.Connection[dict[str, Any]]
 _HEAD = """\
 # Tables, indexes and policies
 
-`scripts/tables_page.py` writes this page from a fresh database. You can read the tables under
-row-level security; only the [functions](sql.md) write to them. The results of the functions are
-stable. The tables are not: a release may add or remove columns. Query tables to inspect the data,
-and use the functions in programs.
+This page describes the tables of the schema `jobforge`. It is generated from a fresh database. You
+can query the tables, subject to row-level security. Only the [functions](sql.md) write to them. The
+results of the functions are stable. The tables are not: a release may add or remove
+columns. Query tables to inspect the data, and use the functions in programs.
 
 History tables have a partition for each day, named `<table>_<yyyymmdd>`, and a default partition.
 This page lists the indexes and policies of the tables, and leaves out those of the partitions.

@@ -184,7 +184,7 @@ class Client(ClientOperations):
     def open_artifact(
         self, job_id: UUID, *, of: ArtifactSource | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """Stream a job's artifact in chunks in a `with` block, or its large result or payload."""
+        """Open a job's artifact, large result or payload: a `with` block yields its chunks."""
         return artifact.open_chunks(self._transport, artifact.ArtifactRequest(job_id, of))
 
     def stream(

@@ -132,8 +132,9 @@ class JobForge:
     def transaction(self, tenant: TenantRef | None = None) -> "Transaction":
         """Open a transaction for the tenant on a psycopg connection: `with` or `async with`.
 
-        The transaction sets `app.tenant_id`, which policies of row-level security can read. Enqueue
-        jobs in it by `using(conn=…)`. The end of the block commits; an error rolls back.
+        The transaction sets `app.tenant_id`, which policies of row-level security can read. To
+        enqueue jobs in the transaction, pass the connection to `using(conn=…)`. The transaction is
+        committed at the end of the block, and rolled back if the block raises an error.
         """
         return Transaction(self.client, tenant)
 
@@ -249,7 +250,7 @@ class JobForge:
         return self._follow_up(self._hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
-        """Register `hook(ctx, error)`, which runs after any job became dead; `error` is a dict."""
+        """Register `hook(ctx, error: dict)`, which runs after any job has become dead."""
         return self._follow_up(self._hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:

@@ -198,7 +198,7 @@ class Definition(Enqueuer[P, R]):
         return self._follow_up(self.hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
-        """Register `hook(ctx, error)`, which runs after the job became dead; `error` is a dict."""
+        """Register `hook(ctx, error: dict)`, which runs after the job has become dead."""
         return self._follow_up(self.hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:

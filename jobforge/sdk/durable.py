@@ -188,9 +188,10 @@ class DurableContext:
     ) -> ReceivedEvent:
         """Wait for an event with this name whose data has the values in `match`, and return it.
 
-        `match` maps paths to values: `{"order.id": 7}`. Events since the creation of the job count,
-        including events from while it was queued; with `since`, events after that time count. Each
-        event ends one wait of the job. The job uses no slot while it waits. Raises EventTimeout.
+        `match` maps paths to values: `{"order.id": 7}`. By default, any event emitted since the job
+        was created can match, even if it was emitted while the job was queued. With `since`, only
+        events emitted after that time can match. Each event ends one wait of the job. The job
+        uses no slot while it waits. Raises EventTimeout.
         """
         key = self._steps.next_key("event", name)
         if key not in self._steps:

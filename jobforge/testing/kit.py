@@ -34,8 +34,8 @@ R = TypeVar("R")
 class Kit:
     """A JobForge instance for one test, created by the fixture `jf_test`.
 
-    All methods are synchronous, also in async tests: async handlers run on the kit's event loop
-    while the test waits.
+    All methods are synchronous, even in async tests: async handlers run on the kit's own event
+    loop while the test waits.
     """
 
     def __init__(self, database: KitDatabase, conn: db.Connection) -> None:

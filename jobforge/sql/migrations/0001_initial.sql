@@ -332,8 +332,9 @@ create index finished_jobs_with_artifacts
     on jobforge.finished_jobs (tenant_id, artifact_ref collate "C")
     where artifact_ref is not null;
 
--- Ended leases: the outcome, and the state that the job went to. Last attempts that a row of
--- finished_jobs records are not here; all_attempts has all of them.
+-- Ended leases: the outcome, and the state that the job went to. The last attempt
+-- of a finished job is stored in `finished_jobs` instead. The view `all_attempts` returns all
+-- attempts.
 create table jobforge.attempts (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -454,8 +455,9 @@ create type jobforge.job_filter as (
 -- The last heartbeat of each job that runs long enough to send one. Heartbeats are written here,
 -- never to jobs, so a transaction that holds the row of a job does not stop its heartbeats. A lease
 -- ends at the later of `expires_at` here and jobs.lease_expires_at. The columns that a heartbeat
--- writes are not indexed, so each heartbeat is a heap-only update. `beat_at` is null in a row that
--- the reaper inserted to lock out a first heartbeat. Retention deletes the rows of ended leases.
+-- writes are not indexed, so each heartbeat is a heap-only update. `beat_at` is null if
+-- reap_jobs() inserted the row to prevent a late first heartbeat. Retention deletes the rows of
+-- ended leases.
 create table jobforge.heartbeats (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -1194,8 +1196,8 @@ create unlogged table jobforge.request_rates (
     constraint request_rates_pkey primary key (bucket)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- Dashboard sessions that were ended by signing out. A session has no row of its own: its cookie is
--- sealed by the key's hash.
+-- Dashboard sessions that were ended by signing out. Active sessions are not stored:
+-- a session cookie is signed with a key that is derived from the API key's hash.
 create table jobforge.ended_sessions (
     id bytea not null,
     expires_at timestamptz not null,
@@ -1208,10 +1210,11 @@ create index ended_sessions_by_end on jobforge.ended_sessions (expires_at);
 -- 14 Operations -----------------------------------------------------------------------------------
 
 -- Bulk actions on all jobs that match a filter, in steps that any worker or server runs. `below` is
--- the position of the scan over the tenant's jobs, newest first. `tokens` are the jobs that a rate
--- still allows at `stepped_at`. `canaries` are jobs that must succeed before the others follow. The
--- erasure of a tenant (kind `erase`) counts rows of all tables instead of jobs; `progress` has its
--- phase, its position, the rows erased from each table, and the transactions that it waits for.
+-- the position of the scan over the tenant's jobs, newest first. `tokens` is the number of further
+-- jobs that the rate allowed at `stepped_at`. `canaries` are jobs that must succeed before the
+-- others follow. The erasure of a tenant (kind `erase`) counts rows of all tables instead of jobs;
+-- `progress` has its phase, its position, the rows erased from each table, and the transactions
+-- that it waits for.
 create table jobforge.operations (
     tenant_id uuid not null,
     id uuid not null,
@@ -1285,8 +1288,8 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
 -- Sums over the attempts of one tenant, definition and queue that ended in one minute. Each attempt
 -- counts in one of five columns: `failed` will be retried, `dead` were the last attempts of dead
 -- jobs, `released` were released or snoozed. The histograms use the buckets of
--- jobforge_private.duration_bounds(). All columns are sums, so late attempts can be added, and rows
--- can be added up.
+-- jobforge_private.duration_bounds(). All columns except `peak_memory_bytes` are sums, so late
+-- attempts can be added to a row, and rows can be added together. `peak_memory_bytes` is a maximum.
 create table jobforge.minute_statistics (
     tenant_id uuid not null,
     minute timestamptz not null,

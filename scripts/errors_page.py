@@ -179,7 +179,7 @@ _REMEDIES = {
     "wrong_isolation": "Set the transaction's isolation level to READ COMMITTED.",
     "job_failed": "Read the error, fix the cause, and retry the job.",
     "child_failed": "Check the child job; `return_failures=True` gathers without raising.",
-    "wait_timeout": "The job is still running: call `wait` or `result` again.",
+    "wait_timeout": "The job is not canceled: call `wait` or `result` again.",
     "egress_failed": "Read the message; JobForge retries the attempt.",
     "address_not_allowed": "Use a public https address, or ask the operator to allow this one.",
     "unreachable": "Check the receiver; JobForge retries the request.",

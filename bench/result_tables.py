@@ -21,9 +21,13 @@ _PYTHON = frozenset(name for name, rival in RIVALS.items() if rival.python)
 _KEEPING_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
 _WAL = (resource_usage.WAL_ENQUEUE, resource_usage.WAL_RUN)
 _LABELS = {
+    "cancel of a job that ignores it": "cancel, for a job that does not check for cancellation",
+    "uncapped, beside a full cap": "jobs without a limit, next to a definition at its limit",
+    "under a cap": "jobs under a concurrency limit",
+    "MB at 10 %": "memory after a tenth of the jobs (MB)",
+    "MB at the end": "memory after all jobs (MB)",
     " a job": " per job",
     "beside a flood": "next to a backlog",
-    "beside a full cap": "next to a full cap",
     "pick-up": "start latency",
 }
 _UNITS = {" queries/s": "queries/s", "/s": "jobs/s", " ms": "ms", " s": "s"}
@@ -49,7 +53,7 @@ def compare_with_targets(results: Results) -> list[Figure]:
         _ratio_last_to_first(results, scaling.HISTORY, "finished"),
         _ratio_last_to_first(results, scaling.TENANTS, "tenants"),
         _ratio_last_to_first(
-            results, scaling.HELD_SNAPSHOT, "jobs after a snapshot was taken and held"
+            results, scaling.HELD_SNAPSHOT, "jobs finished while a snapshot is held"
         ),
         _ratio_of_flood_wait(results),
         _ratio_to_least_wal(results),

@@ -1,7 +1,9 @@
 """Writes docs/api.md, the HTTP API reference, from the OpenAPI document."""
 
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,13 @@ _HEAD = """\
 `/api/v1/openapi.json`, and `jobforge openapi` prints it. [http.md](http.md) is the guide to keys,
 errors, pagination and idempotent requests. All routes except those for health and sessions accept
 the header `X-JobForge-Tenant`, in which an operator specifies the tenant to act for.
+
+Every route can respond with an [error](#errors). Almost all routes can respond with the statuses
+COMMON. Each route lists its other statuses.
 """
+_AREAS = {"worker": "Worker protocol"}
+# Pydantic writes the largest integer of Postgres as a float, which rounds it up.
+_MOST = 2**63 - 1
 
 
 def main() -> int:
@@ -30,22 +38,38 @@ def main() -> int:
 
 def page() -> str:
     document = create_app(Config()).openapi()
-    parts = [_HEAD, *_routes(document), *_schemas(document), *_errors(document)]
+    common = _common_errors(document)
+    head = _HEAD.replace("COMMON", ", ".join(common))
+    parts = [head, *_routes(document, common), *_schemas(document), *_errors(document)]
     return "\n".join(parts)
 
 
-def _routes(document: dict[str, Any]) -> Iterator[str]:
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in document["paths"].values():
+        yield from methods.values()
+
+
+def _common_errors(document: dict[str, Any]) -> list[str]:
+    """Return the error statuses that more than nine of ten routes can respond with."""
+    operations = list(_operations(document))
+    counts = Counter(
+        status for each in operations for status in each["responses"] if status >= "400"
+    )
+    return sorted(status for status, count in counts.items() if count > len(operations) * 0.9)
+
+
+def _routes(document: dict[str, Any], common: list[str]) -> Iterator[str]:
     areas: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            text = "\n".join(_route(method.upper(), path, operation))
+            text = "\n".join(_route(method.upper(), path, operation, common))
             areas.setdefault(operation["tags"][0], []).append(text)
     for area, routes in areas.items():
-        yield f"## {area.capitalize()}\n"
+        yield f"## {_AREAS.get(area, area.capitalize())}\n"
         yield from routes
 
 
-def _route(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
+def _route(method: str, path: str, operation: dict[str, Any], common: list[str]) -> Iterator[str]:
     yield f"### {operation['summary']}\n\n`{method} {path}`\n"
     if "description" in operation:
         yield f"{operation['description']}\n"
@@ -61,7 +85,7 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
         yield ""
     if "requestBody" in operation:
         yield f"Body: {_body(operation['requestBody'])}\n"
-    yield f"Responses: {_responses(operation['responses'])}\n"
+    yield f"Responses: {_responses(operation['responses'], common)}\n"
 
 
 def _parameter(parameter: dict[str, Any]) -> str:
@@ -78,7 +102,7 @@ def _body(body: dict[str, Any]) -> str:
     return _type(schema)
 
 
-def _responses(responses: dict[str, Any]) -> str:
+def _responses(responses: dict[str, Any], common: list[str]) -> str:
     successes = []
     for status, response in responses.items():
         if status >= "400":
@@ -86,12 +110,29 @@ def _responses(responses: dict[str, Any]) -> str:
         kinds = response.get("content", {})
         bodies = [_type(kind.get("schema", {})) for kind in kinds.values()]
         successes.append(" ".join([status, " or ".join(filter(None, bodies))]).strip())
-    errors = ", ".join(status for status in responses if status >= "400")
-    return f"{'; '.join(successes)}. Errors: {errors}."
+    text = f"{'; '.join(successes)}."
+    more = [status for status in responses if status >= "400" and status not in common]
+    if more:
+        text += f" Other errors: {', '.join(more)}."
+    return text
+
+
+def _request_schemas(document: dict[str, Any]) -> set[str]:
+    """Return the names of the schemas that clients send."""
+    schemas = document["components"]["schemas"]
+    waiting = [each["requestBody"] for each in _operations(document) if "requestBody" in each]
+    names: set[str] = set()
+    while waiting:
+        for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(waiting.pop())):
+            if name not in names:
+                names.add(name)
+                waiting.append(schemas[name])
+    return names
 
 
 def _schemas(document: dict[str, Any]) -> Iterator[str]:
     yield "## Objects\n"
+    sent = _request_schemas(document)
     for name, schema in sorted(document["components"]["schemas"].items()):
         yield f"### {name}\n"
         if "description" in schema:
@@ -99,15 +140,21 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
         if "enum" in schema:
             yield f"One of {', '.join(f'`{value}`' for value in schema['enum'])}.\n"
         if schema.get("properties"):
-            required = schema.get("required", [])
+            required = schema.get("required", []) if name in sent else []
             yield "| Field | Type | Description |\n|---|---|---|"
             for field, inner in schema["properties"].items():
-                mark = "required" if field in required else ""
-                description = " ".join(filter(None, [mark, inner.get("description", "")]))
+                mark = "Required." if field in required else ""
+                description = " ".join(filter(None, [mark, _description(inner)]))
                 yield f"| `{field}` | {_type(inner)} | {description} |"
             yield ""
         for example in schema.get("examples", [])[:1]:
             yield f"```json\n{json.dumps(example, indent=2, ensure_ascii=False)}\n```\n"
+
+
+def _description(schema: dict[str, Any]) -> str:
+    """Return the description of a field, or of the type that it allows next to null."""
+    options = [schema, *schema.get("anyOf", [])]
+    return next((each["description"] for each in options if "description" in each), "")
 
 
 def _errors(document: dict[str, Any]) -> Iterator[str]:
@@ -131,8 +178,12 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}"
     kind = schema.get("format") or schema.get("type") or "any JSON"
-    bounds = [f"{word} {schema[name]:,}" for name, word in _BOUNDS.items() if name in schema]
+    bounds = [f"{word} {_bound(schema[name])}" for name, word in _BOUNDS.items() if name in schema]
     return " ".join([kind, *bounds])
+
+
+def _bound(value: float) -> str:
+    return f"{min(int(value), _MOST):,}" if value == int(value) else f"{value:,}"
 
 
 _BOUNDS = {

@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 
 _HEADING = "## Command reference\n"
 _HEAD = """\
-`scripts/cli_page.py` writes this part of the page from the commands; `--help` prints the same text.
+Run any command with `--help` to see the text of this section.
 `--help` itself is an option of every command.
 """
 _GUIDES = {

@@ -20,7 +20,7 @@ _HEAD = """\
 
 This page lists all exports of `@jobforge/sdk` and of its entry points. It is generated from the
 source code of the SDK by `scripts/typescript_page.py`. [TypeScript](typescript.md) is the guide.
-Values in signatures are the defaults of the parameters.
+A value after `=` in a signature is the parameter's default.
 
 ```ts
 import { JobForge } from "@jobforge/sdk";

@@ -24,9 +24,10 @@ class FailureFilter:
 class FailureGroup:
     """Dead jobs with one fingerprint, and the operators' notes. The count `jobs` stops at 10,000.
 
-    `hourly`: jobs that died in each of the last 24 hours, the current hour last. `versions`: of the
-    definition. `build`: of the worker where the sample died, if still known. `has_recurred`: the
-    failure recurred in the build in which it was marked as resolved, or a later one.
+    `hourly` is the number of jobs that became dead in each of the last 24 hours, ending with the
+    current hour. `versions` lists the definition versions of these jobs. `build` is the build of
+    the worker that ran the sample job, if it is still known. `has_recurred` is true if the failure
+    recurred in the build in which it was marked as resolved, or in a later one.
     """
 
     fingerprint: str

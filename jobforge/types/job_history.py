@@ -12,7 +12,7 @@ from jobforge.types.jobs import Job, Outcome, State
 class Attempt:
     """One attempt, that is one lease, of a job; `state` is the job's state afterwards.
 
-    `ended_at`, `outcome` and `state` of a running attempt are None.
+    While the attempt is running, `ended_at`, `outcome` and `state` are null.
     """
 
     job_id: UUID

@@ -124,8 +124,8 @@ class NodeInfo:
 class WorkflowDetail:
     """A workflow's nodes, edges and result. An edge is a pair of paths, the parent's first.
 
-    `result` contains the results of the last nodes. If `has_all_nodes` is False, `nodes` is
-    incomplete.
+    `result` contains the results of the nodes without children. If `has_all_nodes` is false,
+    `nodes` is incomplete.
     """
 
     workflow: WorkflowInfo

@@ -156,7 +156,7 @@ def _complete_job(subject: Subject) -> str:
         worker_id=subject.worker,
         lease=subject.held["lease"],
     )
-    return state or "again"
+    return state or "repeated"
 
 
 def _release(subject: Subject) -> str:
@@ -167,7 +167,7 @@ def _release(subject: Subject) -> str:
 def _settled(answer: Row) -> str:
     if answer["status"] == "lost":
         return "lost"
-    return answer["state"] or "again"
+    return answer["state"] or "repeated"
 
 
 def _reap_after(**delay: float) -> Callable[[Subject], str]:
@@ -241,7 +241,7 @@ ACTIONS: dict[str, Callable[[Subject], str]] = {
     "heartbeat_job": _heartbeat_job,
     "complete succeeded": _complete("succeeded", result={"n": 2}),
     "complete failed": _complete("failed", error={"type": "Oops", "message": "no"}),
-    "complete failed finally": _complete("failed", final=True),
+    "complete failed permanently": _complete("failed", final=True),
     "complete timed_out": _complete("timed_out"),
     "complete crashed": _complete("crashed", exit_code=-9),
     "complete canceled": _complete("canceled", reason="on its own"),

@@ -30,16 +30,16 @@ WAITING_AND_ENDED = """
 | `claim` when job expired | canceled | running | - | canceled | - | - | - |
 | `heartbeat_jobs` | lost | lost | lost | lost | lost | lost | lost |
 | `heartbeat_job` | JF003 | JF003 | JF003 | JF003 | JF003 | JF003 | JF003 |
-| `complete` succeeded | lost | lost | lost | lost | again | lost | lost |
-| `complete` failed | lost | again | lost | lost | lost | lost | again |
-| `complete` failed finally | lost | again | lost | lost | lost | lost | again |
+| `complete` succeeded | lost | lost | lost | lost | repeated | lost | lost |
+| `complete` failed | lost | repeated | lost | lost | lost | lost | repeated |
+| `complete` failed permanently | lost | repeated | lost | lost | lost | lost | repeated |
 | `complete` timed_out | lost | lost | lost | lost | lost | lost | lost |
 | `complete` crashed | lost | lost | lost | lost | lost | lost | lost |
 | `complete` canceled | lost | lost | lost | lost | lost | lost | lost |
 | `complete` snoozed | lost | lost | lost | lost | lost | lost | lost |
 | `complete` released | lost | lost | lost | lost | lost | lost | lost |
-| `complete` (unknown outcome) | lost | again | lost | lost | lost | lost | again |
-| `complete_job` | JF003 | JF003 | JF003 | JF003 | again | JF003 | JF003 |
+| `complete` (unknown outcome) | lost | repeated | lost | lost | lost | lost | repeated |
+| `complete_job` | JF003 | JF003 | JF003 | JF003 | repeated | JF003 | JF003 |
 | `release_jobs` | lost | lost | lost | lost | lost | lost | lost |
 | `reap_jobs` | - | - | - | - | - | - | - |
 | `reap_jobs` when lease expired | - | - | - | - | - | - | - |
@@ -65,7 +65,7 @@ HELD = """
 | `heartbeat_job` | ok | ok | cancel | - |
 | `complete` succeeded | succeeded | succeeded | succeeded | succeeded |
 | `complete` failed | scheduled | dead | canceled | failed |
-| `complete` failed finally | dead | dead | canceled | failed |
+| `complete` failed permanently | dead | dead | canceled | failed |
 | `complete` timed_out | scheduled | dead | canceled | timed_out |
 | `complete` crashed | scheduled | dead | canceled | crashed |
 | `complete` canceled | canceled | canceled | canceled | canceled |

@@ -69,7 +69,6 @@ JobStateName = Literal[
     "dead",
     "failed",
 ]
-JobFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 
 
 @router.post(
@@ -146,16 +145,35 @@ async def create_jobs(
 async def list_jobs(
     *,
     caller: Caller,
-    state: Annotated[list[JobStateName] | None, Query(max_length=9)] = None,
-    definition: JobFilterText = None,
-    queue: JobFilterText = None,
-    tag: JobFilterText = None,
-    source: JobFilterText = None,
-    key: JobFilterText = None,
-    correlation_id: JobFilterText = None,
-    fingerprint: JobFilterText = None,
-    created_after: Annotated[Moment | None, Query()] = None,
-    created_before: Annotated[Moment | None, Query()] = None,
+    state: Annotated[
+        list[JobStateName] | None, Query(max_length=9, description="States to match.")
+    ] = None,
+    definition: Annotated[
+        NulFreeText | None, Query(max_length=255, description="Definition to match.")
+    ] = None,
+    queue: Annotated[
+        NulFreeText | None, Query(max_length=255, description="Queue to match.")
+    ] = None,
+    tag: Annotated[NulFreeText | None, Query(max_length=255, description="Tag to match.")] = None,
+    source: Annotated[
+        NulFreeText | None,
+        Query(max_length=255, description="Source to match, such as `schedule`."),
+    ] = None,
+    key: Annotated[
+        NulFreeText | None, Query(max_length=255, description="Idempotency key to match.")
+    ] = None,
+    correlation_id: Annotated[
+        NulFreeText | None, Query(max_length=255, description="Correlation ID to match.")
+    ] = None,
+    fingerprint: Annotated[
+        NulFreeText | None, Query(max_length=255, description="Failure group to match.")
+    ] = None,
+    created_after: Annotated[
+        Moment | None, Query(description="Match jobs created after this time.")
+    ] = None,
+    created_before: Annotated[
+        Moment | None, Query(description="Match jobs created before this time.")
+    ] = None,
     order: Annotated[JobOrder, Query(description="Sort order by creation time.")] = "newest",
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
@@ -210,7 +228,9 @@ async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
     summary="Explain why a job does not run",
 )
 async def explain_job(job_id: UUID, caller: Caller) -> JsonResponse:
-    """The decisive reason first, each with what would change it."""
+    """Returns the reasons why the job does not run, the most important one first, each with a
+    remedy.
+    """
     return JsonResponse({"items": await caller.run(calls.explain_job(job_id))})
 
 

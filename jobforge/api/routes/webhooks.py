@@ -102,8 +102,8 @@ async def delete_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
 async def rotate_webhook(
     endpoint_id: UUID, caller: Caller, body: SecretRotation | None = None
 ) -> JsonResponse:
-    """Returns the new secret; it cannot be retrieved again. Until the overlap ends, both secrets
-    sign.
+    """Returns the new secret; it cannot be retrieved again. Until the overlap ends, messages
+    are signed with both secrets.
     """
     overlap_s = body.overlap_s if body else DEFAULT_OVERLAP_S
     secret = await _create_secret(caller, endpoint_id)

@@ -41,22 +41,44 @@ ParentFailurePolicy = Annotated[
 class JobFields(Body):
     """Fields of a new job. Omitted fields default to the definition's settings."""
 
-    payload: dict[str, Json] | None = None
-    version: Annotated[Whole, Field(ge=1, le=2_147_483_647)] | None = None
-    queue: QueueName | None = None
-    priority: Priority | None = None
-    run_at: Moment | None = None
-    delay_s: Seconds | None = None
-    expires_at: Moment | None = None
-    expires_in_s: Seconds | None = None
-    max_attempts: AttemptCount | None = None
-    timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
-    limit_key: Annotated[NulFreeText, Field(min_length=1, max_length=200)] | None = None
-    tags: Annotated[list[Tag], Field(max_length=50)] | None = None
-    correlation_id: Annotated[NulFreeText, Field(max_length=200)] | None = None
-    traceparent: Annotated[NulFreeText, Field(max_length=200)] | None = None
-    artifact_ref: Annotated[NulFreeText, Field(max_length=1000)] | None = None
-    far_future: bool | None = None
+    payload: dict[str, Json] | None = Field(None, description="Arguments of the job.")
+    version: Annotated[Whole, Field(ge=1, le=2_147_483_647)] | None = Field(
+        None, description="Version of the definition (default: the newest active version)."
+    )
+    queue: QueueName | None = Field(None, description="Queue of the job.")
+    priority: Priority | None = Field(None, description="Jobs with a higher priority start first.")
+    run_at: Moment | None = Field(
+        None, description="Earliest start. With `delay_s`, the later of both applies."
+    )
+    delay_s: Seconds | None = Field(None, description="Earliest start, in seconds from now.")
+    expires_at: Moment | None = Field(
+        None, description="Cancel the job if it has not started by then."
+    )
+    expires_in_s: Seconds | None = Field(
+        None, description="Cancel the job if it has not started within this number of seconds."
+    )
+    max_attempts: AttemptCount | None = Field(None, description="Maximum number of attempts.")
+    timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = Field(
+        None, description="Time limit of an attempt, in seconds."
+    )
+    limit_key: Annotated[NulFreeText, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="Key that per-key limits apply to."
+    )
+    tags: Annotated[list[Tag], Field(max_length=50)] | None = Field(
+        None, description="Labels to search for."
+    )
+    correlation_id: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
+        None, description="ID that related jobs share."
+    )
+    traceparent: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
+        None, description="W3C trace context that the job continues."
+    )
+    artifact_ref: Annotated[NulFreeText, Field(max_length=1000)] | None = Field(
+        None, description="Reference to a payload in the artifact store."
+    )
+    far_future: bool | None = Field(
+        None, description="true: allow a start more than a year from now."
+    )
     on_parent_failure: ParentFailurePolicy | None = None
 
 
@@ -79,9 +101,20 @@ class NewJob(JobFields):
     key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
         None, description="Deduplication key, unique per tenant and definition."
     )
-    key_mode: Literal["retained", "active", "window"] | None = None
-    key_window_s: Seconds | None = None
-    on_conflict: Literal["existing", "replace", "raise"] | None = None
+    key_mode: Literal["retained", "active", "window"] | None = Field(
+        None,
+        description="How long the key is held: `retained` for 30 days (default), `active` until "
+        "the job can no longer run, `window` for `key_window_s`.",
+    )
+    key_window_s: Seconds | None = Field(
+        None, description="Duration of the mode `window`, in seconds."
+    )
+    on_conflict: Literal["existing", "replace", "raise"] | None = Field(
+        None,
+        description="If the key is held: `existing` returns the job that holds it (default), "
+        "`replace` replaces the content of that job if it has not started, `raise` fails with "
+        "`duplicate_key`.",
+    )
     after: Annotated[list[JsonUuid], Field(min_length=1, max_length=MOST_JOBS)] | None = Field(
         None, description="Jobs that must finish first."
     )

@@ -94,7 +94,12 @@ def redrive(
         ),
     ] = None,
     attempts: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Additional attempts per job.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of new attempts per job (default: the job's own number).",
+        ),
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,

@@ -182,13 +182,16 @@ def retry(
     job: IdArgument,
     payload: PayloadArgument = None,
     *,
-    attempts: Annotated[int | None, typer.Option(metavar="N", help="Additional attempts.")] = None,
+    attempts: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Number of new attempts (default: the job's own number)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Retry a job and print its ID.
 
-    A dead job is requeued under the same ID. A finished job, or one with a new payload, is copied
-    to a new job.
+    A dead job is requeued under the same ID. For a succeeded or canceled
+    job, or with a new payload, a new job is created.
     """
     from jobforge import calls
 
@@ -229,7 +232,12 @@ def retry_many(
     *,
     everything: AllOption = False,
     attempts: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Additional attempts per job.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of new attempts per job (default: the job's own number).",
+        ),
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,

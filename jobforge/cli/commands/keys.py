@@ -111,7 +111,9 @@ def rotate(
     ] = "0",
     as_json: AsJson = False,
 ) -> None:
-    """Create an API key like an existing one, and print it. It is shown only once.
+    """Replace an API key, and print the new key. It is shown only once.
+
+    The new key has the same role, tenant and scopes.
 
     The existing key expires after the overlap.
     """

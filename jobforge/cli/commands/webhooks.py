@@ -106,7 +106,7 @@ def edit(
         bool,
         typer.Option(
             "--secret",
-            help="Prompt for the secret, or read it from stdin. Required if --url has another "
+            help="Prompt for the secret, or read it from stdin. Required if --url changes the "
             "scheme, host or port.",
         ),
     ] = False,

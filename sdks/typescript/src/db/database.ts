@@ -24,7 +24,7 @@ export interface DatabaseOptions {
   /** Maximum number of connections in the pool (default: 4). */
   readonly size?: number | undefined;
   /**
-   * Whether the URL leads to PgBouncer in transaction mode. JobForge then uses no startup options,
+   * Whether the URL points to PgBouncer in transaction mode. JobForge then uses no startup options,
    * no prepared statements and no LISTEN.
    */
   readonly behindPooler?: boolean | undefined;

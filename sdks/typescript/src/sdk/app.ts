@@ -130,7 +130,7 @@ export class JobForge {
     return this;
   }
 
-  /** Register a hook that runs after any job is dead. */
+  /** Register a hook that runs after any job becomes dead. */
   onFail(hook: FailHook): this {
     this.#hooks.fail.push(hook);
     return this;

@@ -115,7 +115,7 @@ export class Definition<P extends z.ZodObject, R>
     return this;
   }
 
-  /** Register a hook that runs after the job is dead. */
+  /** Register a hook that runs after the job becomes dead. */
   onFail(hook: FailHook): this {
     this.hooks.fail.push(hook);
     return this;

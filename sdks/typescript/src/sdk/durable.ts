@@ -65,8 +65,8 @@ export class DurableContext<C extends StepChannel = StepChannel> {
 
   /**
    * Call the function once in the lifetime of the job. Its result is stored before this promise
-   * resolves, and later attempts return the stored result. The first call also returns the result
-   * as JSON stores it.
+   * resolves, and later attempts return the stored result. Even the first call
+   * returns the result after a round trip through JSON.
    */
   async step<A extends unknown[], R>(
     name: string,
@@ -98,8 +98,8 @@ export class DurableContext<C extends StepChannel = StepChannel> {
   /**
    * Wait for an event with this name whose data matches, and return it. `match` maps paths to
    * values: `{ "order.id": 7 }`. Events emitted since the job was created count, including those
-   * emitted while it was queued; with `since`, events emitted after that time count. Each event
-   * ends one wait of the job. The job holds no slot while it waits. Throws EventTimeout.
+   * emitted while it was queued; with `since`, events emitted after that time count. An event
+   * can end only one wait of a job. The job holds no slot while it waits. Throws EventTimeout.
    */
   async waitForEvent(
     name: string,

@@ -121,8 +121,8 @@ export class EngineClient {
   }
 
   /**
-   * Retry a finished or dead job. Returns the ID of the job that will run: the same job if it was
-   * dead, and a new job otherwise.
+   * Retry a succeeded, canceled or dead job. Returns the ID of the job that will run: the same job
+   * if it was dead, and a new job otherwise.
    */
   async retryJob(
     jobId: string,

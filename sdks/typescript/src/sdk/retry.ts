@@ -7,7 +7,7 @@ import { Invalid } from "../errors.ts";
 import { type Duration, seconds } from "./duration.ts";
 
 /**
- * Throw this error to fail the attempt and retry the job after `after`; without `after`, the
+ * Throw this error to fail the attempt and retry the job. `after` is the delay; by default, the
  * configured backoff applies. The attempt counts toward `maxAttempts`.
  */
 export class Retry extends Error {
@@ -52,8 +52,8 @@ export class Dead extends Error {
 }
 
 /**
- * The error that `ctx.check()` throws if the job was asked to stop. It is also the reason of
- * `ctx.signal`.
+ * The error that `ctx.check()` throws if the job was asked to stop. It is also the value
+ * of `ctx.signal.reason`.
  */
 export class Cancelled extends Error {
   override readonly name = "Cancelled";

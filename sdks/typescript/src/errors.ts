@@ -362,11 +362,11 @@ export class ResponseTooLarge extends EgressError {
   static override readonly message: string = "The response exceeds the size limit";
 }
 
-/** The response has too many redirects. */
+/** The request was redirected too many times. */
 export class TooManyRedirects extends EgressError {
   static override readonly code: string = "too_many_redirects";
   static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "The response has too many redirects";
+  static override readonly message: string = "The request was redirected too many times";
 }
 
 /** The response is not valid HTTP. */

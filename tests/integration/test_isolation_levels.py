@@ -50,6 +50,14 @@ def test_a_level_prevents_the_attacks_that_the_page_lists(
         assert level not in REQUIRED, found
         pytest.skip(found)
     output = attack_table.read()[level]
+    # An attack that the level does not prevent can still fail by chance, so it may be repeated. An
+    # attack that the level prevents must fail in every run.
+    for _ in range(2):
+        if all(found[name] for name, can in output.items() if can):
+            break
+        repeated = attack_table.attack(level, user)
+        assert not isinstance(repeated, str), repeated
+        found = {name: can or repeated[name] for name, can in found.items()}
     if level == "process" and not landlock.confines_signals():
         found = {name: can for name, can in found.items() if name not in BY_LANDLOCK}
         output = {name: can for name, can in output.items() if name not in BY_LANDLOCK}

@@ -9,14 +9,27 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "jobforge"
+from python_signatures import (
+    format_annotation,
+    format_constructor,
+    format_fields,
+    format_signature,
+    list_arguments,
+    list_keywords,
+)
+from python_sources import (
+    PACKAGE,
+    ROOT,
+    Function,
+    exports,
+    find_classes,
+    find_functions,
+    find_methods,
+    read_source,
+)
+
 PAGE = ROOT / "docs" / "python-api.md"
-_WIDTH = 88
-
 _HEAD = """\
 # Python API
 
@@ -228,8 +241,6 @@ _CALL_GROUPS = {
     "Jobs": "",
 }
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 
 def main() -> int:
     PAGE.write_text(page(), encoding="utf-8")
@@ -245,7 +256,7 @@ def page() -> str:
         for documented in classes:
             parts += _class(documented)
         if title == "HTTP client and webhooks":
-            parts += _function("verify_webhook", _functions("security.webhook_signature"))
+            parts += _function("verify_webhook", find_functions("security.webhook_signature"))
             parts.append(_ERRORS)
     return "\n".join(parts)
 
@@ -256,11 +267,11 @@ def names() -> set[str]:
 
 
 def _class(documented: Documented) -> Iterator[str]:
-    own = _classes(documented.module)[documented.name]
-    bodies = [own, *(_classes(module)[name] for name, module in documented.bases)]
+    own = find_classes(documented.module)[documented.name]
+    bodies = [own, *(find_classes(module)[name] for name, module in documented.bases)]
     yield f"### {documented.name}\n"
     for package in ("jobforge", "jobforge.testing"):
-        if documented.name in _exports(package):
+        if documented.name in exports(package):
             yield f"`from {package} import {documented.name}`\n"
     yield from _head(documented, bodies)
     if documented.has_fields:
@@ -281,9 +292,13 @@ def _head(documented: Documented, bodies: list[ast.ClassDef]) -> Iterator[str]:
     """Describe the class, with its constructor if users call it."""
     constructor: Function | None = None
     if documented.is_constructed:
-        constructors = (_methods(body).get("__init__") for body in bodies)
+        constructors = (find_methods(body).get("__init__") for body in bodies)
         constructor = next((each for each in constructors if each), None)
-        call = _call(documented.name, constructor) if constructor else _fields_call(bodies[0])
+        call = (
+            format_constructor(documented.name, constructor)
+            if constructor
+            else format_fields(bodies[0])
+        )
         yield f"```python3\n{call}\n```\n"
     yield _text(bodies[0])
     if constructor and ast.get_docstring(constructor):
@@ -295,7 +310,7 @@ def _public_members(documented: Documented, bodies: list[ast.ClassDef]) -> dict[
     for body in reversed(bodies):
         members |= {
             name: method
-            for name, method in _methods(body).items()
+            for name, method in find_methods(body).items()
             if not name.startswith("_") and name not in documented.hidden
         }
     return members
@@ -305,7 +320,7 @@ def _attributes(owner: str, members: dict[str, Function]) -> Iterator[str]:
     rows = dict(_ATTRIBUTES.get(owner, {}))
     for name, method in members.items():
         if _is_property(method):
-            rows[name] = (_annotation(method.returns), " ".join(_text(method).split()))
+            rows[name] = (format_annotation(method.returns), " ".join(_text(method).split()))
     if rows:
         yield "| Attribute | Type | Description |\n|---|---|---|"
         for name, (kind, text) in rows.items():
@@ -315,7 +330,7 @@ def _attributes(owner: str, members: dict[str, Function]) -> Iterator[str]:
 
 def _method(owner: str, name: str, method: Function, members: dict[str, Function]) -> Iterator[str]:
     yield f"### {owner}.{name}\n"
-    yield f"```python3\n{_signature(name, method)}\n```\n"
+    yield f"```python3\n{format_signature(name, method)}\n```\n"
     text = _text(method).rstrip("\n")
     twin = _twin(name, members)
     yield f"{text} Async: `await {twin}(…)`.\n" if twin else f"{text}\n"
@@ -333,15 +348,15 @@ def _guide_table(header: str) -> str:
 
 def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
     yield f"### {name}\n\n`from jobforge import {name}`\n"
-    yield f"```python3\n{_signature(name, functions[name])}\n```\n"
+    yield f"```python3\n{format_signature(name, functions[name])}\n```\n"
     yield _text(functions[name])
 
 
 def _job_decorator() -> Function:
     """Return the overload of `@jf.job(…)` with the settings, and the docstring of its class."""
-    decorator = _classes("sdk.decorator")["JobDecorator"]
+    decorator = find_classes("sdk.decorator")["JobDecorator"]
     overloads = [each for each in decorator.body if isinstance(each, ast.FunctionDef)]
-    (found,) = [each for each in overloads if _keywords(each)]
+    (found,) = [each for each in overloads if list_keywords(each)]
     docstring = decorator.body[:1]
     return ast.FunctionDef("job", found.args, docstring, [], found.returns)
 
@@ -353,13 +368,13 @@ def _operations() -> Iterator[str]:
         "Each of these methods has the name, the arguments and the result of an engine function."
         " [SQL functions](sql.md) describes what each one does.\n"
     )
-    shared = _classes("client.client")["ClientOperations"]
+    shared = find_classes("client.client")["ClientOperations"]
     calls = {
         name: function
         for path in sorted((PACKAGE / "calls").glob("*.py"))
-        for name, function in _functions(f"calls.{path.stem}").items()
+        for name, function in find_functions(f"calls.{path.stem}").items()
     }
-    calls |= _functions("client.http_only_requests")
+    calls |= find_functions("client.http_only_requests")
     rows: dict[str, list[str]] = {}
     for statement in shared.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
@@ -377,9 +392,9 @@ def _call_group(name: str) -> str:
 
 
 def _operation(name: str, function: Function) -> str:
-    shown = [re.sub(r": .*?(?= = |$)", "", each) for each in _arguments(function)]
+    shown = [re.sub(r": .*?(?= = |$)", "", each) for each in list_arguments(function)]
     shown = [each.replace(" = ", "=") for each in shown]
-    result = re.sub(r"^(?:Call|ApiRequest)\[(.*)\]$", r"\1", _annotation(function.returns))
+    result = re.sub(r"^(?:Call|ApiRequest)\[(.*)\]$", r"\1", format_annotation(function.returns))
     text = _text(function).partition("\n\n")[0].strip()
     return f"| `{name}({', '.join(shown)})` | `{_cell(result)}` | {text} |"
 
@@ -417,139 +432,13 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _call(name: str, constructor: Function) -> str:
-    return _wrap(name, _arguments(constructor), "")
-
-
-def _signature(name: str, function: Function) -> str:
-    prefix = "async " if isinstance(function, ast.AsyncFunctionDef) else ""
-    return _wrap(f"{prefix}{name}", _arguments(function), f" -> {_annotation(function.returns)}")
-
-
-def _wrap(name: str, arguments: list[str], end: str) -> str:
-    line = f"{name}({', '.join(arguments)}){end}"
-    if len(line) <= _WIDTH:
-        return line
-    inner = "".join(f"    {argument},\n" for argument in arguments)
-    return f"{name}(\n{inner}){end}"
-
-
-def _arguments(function: Function) -> list[str]:
-    """Return the parameters as text, without `self`."""
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
-    shown = []
-    for index, (argument, default) in enumerate(zip(positional, defaults, strict=True)):
-        shown.append(_argument(argument, default))
-        is_last = index == len(given.posonlyargs) - 1
-        if is_last and argument.arg != "self":
-            shown.append("/")
-    keywords = _keywords(function)
-    if given.vararg:
-        shown.append(f"*{_argument(given.vararg, None)}")
-    elif given.kwonlyargs or keywords:
-        shown.append("*")
-    shown += map(_argument, given.kwonlyargs, given.kw_defaults)
-    if keywords:
-        shown += [f"{each} = ..." for each in keywords]
-    elif given.kwarg:
-        shown.append(f"**{_argument(given.kwarg, None)}")
-    return [each for each in shown if each not in {"self", "cls"}]
-
-
-def _keywords(function: Function) -> list[str]:
-    """Return the members of the TypedDict in `**options: Unpack[…]`, inherited ones first."""
-    keywords = function.args.kwarg
-    annotation = _annotation(keywords.annotation) if keywords else ""
-    found = re.fullmatch(r"Unpack\[(\w+)\]", annotation)
-    return _members(found[1]) if found else []
-
-
-def _members(typed_dict: str) -> list[str]:
-    classes = _classes("sdk.definition_settings") | _classes("sdk.enqueue_options")
-    if typed_dict not in classes:  # TypedDict itself
-        return []
-    body = classes[typed_dict]
-    inherited = [each for base in body.bases for each in _members(ast.unparse(base))]
-    fields = [each for each in body.body if isinstance(each, ast.AnnAssign)]
-    return [*inherited, *(ast.unparse(each) for each in fields)]
-
-
-def _argument(argument: ast.arg, default: ast.expr | None) -> str:
-    kind = f": {_annotation(argument.annotation)}" if argument.annotation else ""
-    if default is None:
-        return f"{argument.arg}{kind}"
-    value = _constants().get(ast.unparse(default), ast.unparse(default)).replace("'", '"')
-    return f"{argument.arg}{kind}{' = ' if kind else '='}{value}"
-
-
-@cache
-def _constants() -> dict[str, str]:
-    """Return the values of constants that are defaults of parameters."""
-    modules = ["sdk.outcome_exceptions"]
-    modules += [f"calls.{path.stem}" for path in (PACKAGE / "calls").glob("*.py")]
-    return {
-        ast.unparse(each.targets[0]): ast.unparse(each.value)
-        for module in modules
-        for each in _tree(module).body
-        if isinstance(each, ast.Assign)
-    }
-
-
-def _annotation(annotation: ast.expr | None) -> str:
-    """Return the annotation as text, with forward references out of their quotes."""
-    if annotation is None:
-        return "None"
-    return re.sub(r"'([A-Z][\w.\[\], |]*)'", r"\1", ast.unparse(annotation)).replace("'", '"')
-
-
-def _fields_call(body: ast.ClassDef) -> str:
-    """Return the constructor of a dataclass."""
-    fields = [each for each in body.body if isinstance(each, ast.AnnAssign)]
-    return _wrap(body.name, [ast.unparse(each) for each in fields], "")
-
-
 def _field_lines(documented: Documented, body: ast.ClassDef) -> Iterator[str]:
     """Yield the source of each field with its comment."""
-    lines = _source(documented.module).splitlines()
+    lines = read_source(documented.module).splitlines()
     for each in body.body:
         if isinstance(each, ast.AnnAssign | ast.Assign):
             text = lines[each.lineno - 1].strip()
             yield re.sub(r" = field\(default_factory=list\)$", "", text)
-
-
-def _methods(body: ast.ClassDef) -> dict[str, Function]:
-    """Return the methods by name; of overloads, the implementation."""
-    return {each.name: each for each in body.body if isinstance(each, Function)}
-
-
-@cache
-def _exports(package: str) -> set[str]:
-    """Return `__all__` of a package."""
-    path = ROOT.joinpath(*package.split("."), "__init__.py")
-    for each in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__all__":
-            return set(ast.literal_eval(each.value))
-    raise ValueError(path)
-
-
-@cache
-def _source(module: str) -> str:
-    return PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-
-
-@cache
-def _tree(module: str) -> ast.Module:
-    return ast.parse(_source(module))
-
-
-def _classes(module: str) -> dict[str, ast.ClassDef]:
-    return {each.name: each for each in _tree(module).body if isinstance(each, ast.ClassDef)}
-
-
-def _functions(module: str) -> dict[str, Function]:
-    return {each.name: each for each in _tree(module).body if isinstance(each, Function)}
 
 
 if __name__ == "__main__":

@@ -8,28 +8,20 @@ from the header of the function's file.
 """
 
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg.rows import dict_row
+from fresh_database import Connection, open_fresh_database
 
-from jobforge.db.migrate import migrate
 from jobforge.db.schema_files import function_files
-from jobforge.embedded import Embedded
-from jobforge.testing.cluster import SETTINGS
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 PAGE = Path(__file__).parent.parent / "docs" / "sql.md"
 WIDTH = 100
-
-Connection = psycopg.Connection[dict[str, Any]]
 
 _FUNCTIONS = """
 select p.proname as name, pg_get_function_arguments(p.oid) as arguments,
@@ -112,16 +104,8 @@ class Writer:
 
 
 def main() -> int:
-    folder = Path(tempfile.mkdtemp(prefix="jobforge-sql-"))
-    folder.chmod(0o755)
-    embedded = Embedded(folder / "pg", settings=SETTINGS)
-    try:
-        with psycopg.connect(embedded.start(), row_factory=dict_row) as conn:
-            migrate(conn)
-            PAGE.write_text(page(conn), encoding="utf-8")
-    finally:
-        embedded.stop()
-        shutil.rmtree(folder)
+    with open_fresh_database() as conn:
+        PAGE.write_text(page(conn), encoding="utf-8")
     print(f"{PAGE.name} written")
     return 0
 

@@ -5,24 +5,16 @@ catalog.
 """
 
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg.rows import dict_row
+from fresh_database import Connection, open_fresh_database
 
-from jobforge.db.migrate import migrate
 from jobforge.db.schema_files import SQL
-from jobforge.embedded import Embedded
-from jobforge.testing.cluster import SETTINGS
 
 PAGE = Path(__file__).parent.parent / "docs" / "tables.md"
-
-Connection = psycopg.Connection[dict[str, Any]]
 
 _HEAD = """\
 # Tables, indexes and policies
@@ -84,16 +76,8 @@ select polname as name from pg_policy where polrelid = %s order by polname
 
 
 def main() -> int:
-    folder = Path(tempfile.mkdtemp(prefix="jobforge-tables-"))
-    folder.chmod(0o755)
-    embedded = Embedded(folder / "pg", settings=SETTINGS)
-    try:
-        with psycopg.connect(embedded.start(), row_factory=dict_row) as conn:
-            migrate(conn)
-            PAGE.write_text(page(conn), encoding="utf-8")
-    finally:
-        embedded.stop()
-        shutil.rmtree(folder)
+    with open_fresh_database() as conn:
+        PAGE.write_text(page(conn), encoding="utf-8")
     print(f"{PAGE.name} written")
     return 0
 

@@ -48,7 +48,7 @@ VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": PO
 def installed(request: pytest.FixtureRequest) -> Iterator[InstalledCluster]:
     binaries = VERSIONS[request.param]
     if binaries is not None and not binaries.exists():
-        pytest.skip(f"Postgres not found in {binaries}")
+        pytest.skip(f"Postgres not found in {binaries}: run `make system-deps` as root on Debian")
     folder = make_folder("jobforge-roles-")
     embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
     embedded.start()

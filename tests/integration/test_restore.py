@@ -89,7 +89,7 @@ def _login(heading: str) -> str:
 
 def _start_cluster(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
     if binaries is not None and not binaries.exists():
-        pytest.skip(f"Postgres not found in {binaries}")
+        pytest.skip(f"Postgres not found in {binaries}: run `make system-deps` as root on Debian")
     embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
     embedded.start()
     server = embedded.running()

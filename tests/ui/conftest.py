@@ -59,7 +59,9 @@ def dashboard(server: PostgresServer, browser: Browser, shared: ExitStack) -> Da
 def browser(shared: ExitStack) -> Browser:
     path = find_browser()
     if path is None:
-        pytest.skip("Chromium not found; set JOBFORGE_CHROMIUM to its path")
+        pytest.skip(
+            "Chromium not found: run `make system-deps` as root on Debian, or set JOBFORGE_CHROMIUM"
+        )
     playwright = shared.enter_context(sync_playwright())
     opened = playwright.chromium.launch(executable_path=path, args=_OPTIONS)
     shared.callback(opened.close)

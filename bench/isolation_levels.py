@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from integration.attack_runner import show_python
+from integration.attack_runner import show_code
 from integration.isolation_rig import IsolationRig
 
 from jobforge.worker.isolation import proc
@@ -59,7 +59,7 @@ def cpu_s(rig: IsolationRig) -> float:
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    show_python()
+    show_code()
     levels: tuple[str, ...] = LEVELS
     for user in map(int, sys.argv[2:]):
         levels = LEVELS_WITHOUT_ROOT

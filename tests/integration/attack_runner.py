@@ -227,28 +227,38 @@ def _is_done(report: Report) -> bool:
     return report.verdict is not None and report.verdict.result == "done"
 
 
-def show_python() -> None:
-    """Let every user read this Python, in mounts of this process."""
-    folder = next(
-        (each for each in Path(sys.executable).resolve().parents if not each.stat().st_mode & 1),
-        None,
-    )
-    if folder is None:
-        return
-    namespaces.unshare(namespaces.NEWNS)
-    namespaces.mount("none", "/", flags=16384 | 1 << 18)
-    shown = Path(sys.executable).resolve().relative_to(folder).parts[0]
-    kept = os.open(folder / shown, os.O_PATH)
-    namespaces.mount("tmpfs", str(folder), "tmpfs", options="mode=755")
-    (folder / shown).mkdir()
-    namespaces.mount(f"/proc/self/fd/{kept}", str(folder / shown), flags=4096)
-    os.close(kept)
+def show_code() -> None:
+    """Let every user read this Python and this checkout, in mounts of this process."""
+    is_unshared = False
+    while hidden := _find_hidden_code():
+        if not is_unshared:
+            namespaces.unshare(namespaces.NEWNS)
+            namespaces.mount("none", "/", flags=16384 | 1 << 18)
+            is_unshared = True
+        for folder, names in hidden.items():
+            kept = {name: os.open(folder / name, os.O_PATH) for name in names}
+            namespaces.mount("tmpfs", str(folder), "tmpfs", options="mode=755")
+            for name, fd in kept.items():
+                (folder / name).mkdir()
+                namespaces.mount(f"/proc/self/fd/{fd}", str(folder / name), flags=4096)
+                os.close(fd)
+
+
+def _find_hidden_code() -> dict[Path, set[str]]:
+    """Return outermost folders that not every user may enter, with the names needed in them."""
+    found: dict[Path, set[str]] = {}
+    for path in (Path(sys.executable).resolve(), Path(__file__).resolve()):
+        for folder in reversed(path.parents):
+            if not folder.stat().st_mode & 1:
+                found.setdefault(folder, set()).add(path.relative_to(folder).parts[0])
+                break
+    return found
 
 
 def main() -> None:
     level, *users = sys.argv[1:]
     if os.geteuid() == 0:
-        show_python()
+        show_code()
     for user in map(int, users):
         os.setgroups([])
         os.setresgid(user, user, user)

@@ -257,7 +257,7 @@ def _as_user() -> list[str]:
 def _as_root() -> list[str]:
     """At the level `user`, jobs have other users, who must be able to read this Python."""
     code = (
-        "import os, sys; from integration.attack_runner import show_python; show_python(); "
+        "import os, sys; from integration.attack_runner import show_code; show_code(); "
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
     return [sys.executable, "-c", code]

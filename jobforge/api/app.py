@@ -97,12 +97,8 @@ def build_app(config: Config) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _open_database(config) as database, asyncio.TaskGroup() as group:
             app.state.server = server = ServerState(config, database, request_metrics)
-            group.create_task(server.operations_loop.run())
-            group.create_task(server.hub.run())
-            group.create_task(server.remote_workers.run())
-            group.create_task(server.store_use_loop.run())
-            if server.artifacts.is_configured:
-                group.create_task(server.artifact_sweep_loop.run())
+            for loop in server.loops:
+                group.create_task(loop.run())
             try:
                 yield
             finally:

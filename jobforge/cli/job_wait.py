@@ -10,6 +10,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.errors import Json, WaitTimeout
+from jobforge.timing.backoff import Backoff
 
 if TYPE_CHECKING:
     from jobforge.cli.tenant_session import TenantSession
@@ -95,14 +96,14 @@ def _poll_job(
     from jobforge import calls
 
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    pause = _FIRST_PAUSE_S
+    backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5)
     while True:
         yield session.run(calls.get_job(job_id))
+        pause = backoff.next_pause_s()
         left = pause if deadline is None else deadline - time.monotonic()
         if left <= 0:
             return
         time.sleep(min(pause, left))
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
 
 def _list_notes(session: "TenantSession", job_id: UUID, after: datetime | None) -> list["JobEvent"]:

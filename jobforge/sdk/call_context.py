@@ -5,7 +5,6 @@ LoopJobServices serves all jobs. Both carry the requests of a job's code to its 
 job's own tenant. New jobs inherit correlation ID and traceparent unless they set their own.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -23,7 +22,6 @@ T = TypeVar("T")
 NodeDocument = Mapping[str, Json]
 
 _CALLBACKS = ("on_success", "on_failure", "on_complete")
-_REMEMBERED_S = 60.0
 
 # Set by `with jf.tenant(…)`; the last element is the innermost block.
 _TENANT_STACK: ContextVar[tuple[TenantRef, ...]] = ContextVar("jobforge_tenant", default=())
@@ -48,24 +46,6 @@ class TenantScope:
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
         _TENANT_STACK.set(_TENANT_STACK.get()[:-1])
-
-
-class TenantIdCache:
-    """Tenant IDs by slug, cached for a minute."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[UUID, float]] = {}
-
-    def get(self, slug: str) -> UUID | None:
-        tenant_id, until = self._known.get(slug, (None, 0.0))
-        return tenant_id if time.monotonic() < until else None
-
-    def put(self, slug: str, tenant_id: UUID) -> UUID:
-        self._known[slug] = (tenant_id, time.monotonic() + _REMEMBERED_S)
-        return tenant_id
-
-    def clear(self) -> None:
-        self._known.clear()
 
 
 def choose_tenant(named: TenantRef | None, default: Callable[[], TenantRef | None]) -> TenantRef:

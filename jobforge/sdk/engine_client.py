@@ -37,7 +37,6 @@ from jobforge.payloads.size import (
 from jobforge.sdk.call_context import (
     JobProcessChannel,
     LoopJobServices,
-    TenantIdCache,
     check_own_tenant,
     choose_tenant,
     find_process_channel,
@@ -50,6 +49,7 @@ from jobforge.sdk.enqueue_errors import tenant_lookup_error, with_hint
 from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.large_payloads import LargePayloads
 from jobforge.sdk.pools import CallFunction, ClientSteps, Conn, Pools, SendCall, SendCalls
+from jobforge.timing.ttl_cache import TtlCache
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
@@ -62,6 +62,7 @@ TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result o
 # Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
 _STREAM_BATCH_SIZE = 1_000
 _MOST_JOBS = 5_000  # per statement
+_TENANT_ID_TTL_S = 60.0
 _TENANT_OF_API_KEY = ""  # not a slug: the server uses the API key's tenant
 _TENANT_LOOKUP_ERRORS = (NotFound, ConfigError, Denied, Unavailable)
 
@@ -103,7 +104,7 @@ class EngineClient:
     ) -> None:
         self.pools = pools
         self.django = django
-        self.tenant_ids = TenantIdCache()
+        self.tenant_ids: TtlCache[str, UUID] = TtlCache(_TENANT_ID_TTL_S)  # by slug
         self._find_app_tenant = tenant
         self._find_artifacts = artifacts
         self._large_payloads = LargePayloads(artifacts, is_recorded=django is None)

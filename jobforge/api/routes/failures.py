@@ -94,5 +94,5 @@ async def _start_operation(
     if not await caller.run(calls.count_jobs(kind, which)):
         raise NotFound("Failure group not found")
     started = await caller.run(calls.start_operation(kind, which, options))
-    caller.server.operations_loop.nudge()
+    caller.server.operations_loop.wake()
     return JsonResponse({"id": started}, 202)

@@ -41,7 +41,7 @@ async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
     started = await caller.run(
         calls.start_operation(body.kind, body.filter.to_job_filter(), body.to_options())
     )
-    caller.server.operations_loop.nudge()
+    caller.server.operations_loop.wake()
     return JsonResponse({"id": started}, 202)
 
 

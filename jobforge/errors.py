@@ -164,12 +164,6 @@ class DuplicateMember(BadBody):
     code = "duplicate_member"
 
 
-class NumberNotFinite(BadBody):
-    """NaN and Infinity are not valid JSON."""
-
-    code = "number_not_finite"
-
-
 class NumberTooLong(BadBody):
     """A number in the request body has too many digits."""
 
@@ -180,12 +174,6 @@ class NulCharacter(BadBody):
     """The request body contains the NUL character, which Postgres cannot store."""
 
     code = "nul_character"
-
-
-class LoneSurrogate(BadBody):
-    """The request body contains half of a surrogate pair, which is not a character."""
-
-    code = "lone_surrogate"
 
 
 class TooDeep(BadBody):

@@ -11,7 +11,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Query
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,7 +67,11 @@ class GuardedRoute(APIRoute):
         handle = self.build_inner_handler()
         [method] = sorted(self.methods or ())
         rule = get_rule(method, self.path_format)
-        known_params = {field.alias for field in self.dependant.query_params}
+        known_params = {
+            field.alias
+            for field in get_flat_params(self.dependant)
+            if isinstance(field.field_info, Query)
+        }
         takes_body = self.body_field is not None
 
         async def guarded(request: Request) -> Response:

@@ -16,15 +16,7 @@ from jobforge.api import masking, request_body
 from jobforge.api.artifact_download import download
 from jobforge.api.caller import Caller, get_caller
 from jobforge.api.guard import DirectRoute, create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Items,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Items, Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import Moment, NulFreeText
 from jobforge.api.schemas.jobs import (
@@ -38,6 +30,7 @@ from jobforge.api.schemas.jobs import (
     Reschedule,
     RetryBody,
     Summary,
+    created_job_to_json,
 )
 from jobforge.artifacts.erasure import delete_folders
 from jobforge.calls import Call
@@ -99,9 +92,9 @@ async def create_job(request: Request) -> JsonResponse:
     (job,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
     if key is None:
         enqueued = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
-        return JsonResponse(_created_job_to_json(enqueued), _created_status(enqueued))
+        return JsonResponse(created_job_to_json(enqueued), _created_status(enqueued))
     (once,) = await caller.run(_build_idempotent_call(key, request, raw, [job]))
-    return JsonResponse(_created_job_to_json(once), _created_status(once), _replay_headers([once]))
+    return JsonResponse(created_job_to_json(once), _created_status(once), _replay_headers([once]))
 
 
 router.add_api_route(
@@ -133,11 +126,11 @@ async def create_jobs(
     jobs = await caller.offload_large_payloads(caller.tenant_id, jobs, raw)
     if idempotency_key is None:
         enqueued = await caller.run(calls.enqueue_jobs(jobs))
-        return JsonResponse({"items": list(map(_created_job_to_json, enqueued))}, 201)
+        return JsonResponse({"items": list(map(created_job_to_json, enqueued))}, 201)
     call = _build_idempotent_call(idempotency_key, request, raw, jobs)
     enqueued_once = await caller.run(call)
     return JsonResponse(
-        {"items": list(map(_created_job_to_json, enqueued_once))},
+        {"items": list(map(created_job_to_json, enqueued_once))},
         201,
         _replay_headers(enqueued_once),
     )
@@ -147,6 +140,7 @@ async def create_jobs(
 async def list_jobs(
     *,
     caller: Caller,
+    page: Paging,
     state: Annotated[
         list[JobStateName] | None, Query(max_length=9, description="States to match.")
     ] = None,
@@ -177,8 +171,6 @@ async def list_jobs(
         Moment | None, Query(description="Match jobs created before this time.")
     ] = None,
     order: Annotated[JobOrder, Query(description="Sort order by creation time.")] = "newest",
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Sorted by creation time. A job must match all filters; repeat `state` to match any of
     several. The state `failed` matches jobs whose last attempt failed.
@@ -195,9 +187,9 @@ async def list_jobs(
         created_after=created_after,
         created_before=created_before,
     )
-    call = calls.list_jobs(which, limit=limit, before=decode_id_cursor(cursor), order=order)
+    call = calls.list_jobs(which, limit=page.limit, before=page.decode_id(), order=order)
     jobs = await caller.run(call)
-    return JsonResponse(build_page(masking.mask_listings(jobs), limit, lambda job: job.id))
+    return page.respond(masking.mask_listings(jobs))
 
 
 @router.get("/jobs/{job_id}", response_model=JobHistory, summary="Get a job")
@@ -345,10 +337,6 @@ def _validate(kind: TypeAdapter[T], value: Json, *location: str) -> T:
     except ValidationError as error:
         faults = [{**fault, "loc": (*location, *fault["loc"])} for fault in error.errors()]
         raise RequestValidationError(faults) from error
-
-
-def _created_job_to_json(enqueued: Enqueued | EnqueuedOnce) -> dict[str, Json]:
-    return {"id": enqueued.job_id, "status": enqueued.status}
 
 
 def _created_status(enqueued: Enqueued | EnqueuedOnce) -> int:

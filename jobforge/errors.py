@@ -10,12 +10,10 @@ JobForgeError
 │   ├── UnknownField    unknown_field
 │   ├── SecretsRequired JF015  secrets_required  a URL with another origin needs the secrets again
 │   ├── WrongMediaType  unsupported_media_type
-│   └── BadBody         invalid_json    the request body, with one code for each fault:
+│   └── BadBody         invalid_json    the request body; valid JSON with another fault:
 │       ├── DuplicateMember  duplicate_member
-│       ├── NumberNotFinite  number_not_finite
 │       ├── NumberTooLong    number_too_long
 │       ├── NulCharacter     nul_character
-│       ├── LoneSurrogate    lone_surrogate
 │       └── TooDeep          too_deep
 ├── LeaseLost           JF003  lease_lost
 ├── NotFound            JF004  not_found

@@ -131,10 +131,10 @@ def build_app(config: Config) -> FastAPI:
 
 
 class _Application(FastAPI):
-    """FastAPI with JobForge's OpenAPI document, and with middleware outside FastAPI's own.
+    """FastAPI with JobForge's OpenAPI document.
 
-    FastAPI would run it inside its error handling, and `DirectDispatch` after its router's
-    preparations.
+    `outer_layers` wraps DirectDispatch and FastAPI's own middleware, and so handles all errors.
+    FastAPI would run added middleware inside its error handling.
     """
 
     def __init__(self, *, outer_layers: Callable[[ASGIApp], ASGIApp], **options: Any) -> None:  # noqa: ANN401 - FastAPI's options

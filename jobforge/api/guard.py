@@ -21,10 +21,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobforge.api import request_body
 from jobforge.api.auth.permissions import METRICS, PREFIX, RULES, Rule
+from jobforge.api.auth.principal import Principal
 from jobforge.api.caller import TENANT_HEADER, CallerContext, apply_tenant_header
 from jobforge.api.problems import respond_to_error
 from jobforge.api.state import ServerState
-from jobforge.errors import ConfigError, JobForgeError, Unauthenticated, UnknownField
+from jobforge.errors import (
+    ConfigError,
+    Forbidden,
+    JobForgeError,
+    OutOfScope,
+    Unauthenticated,
+    UnknownField,
+)
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -135,12 +143,21 @@ async def admit(request: Request, server: ServerState, rule: Rule) -> None:
         raise
     request.scope["jobforge.principal"] = principal
     await server.rate_limiter.check_key(principal)
-    rule.check(principal)
+    _check_rights(rule, principal)
     if TENANT_HEADER in request.headers:
         principal = await apply_tenant_header(request, server, principal)
     await server.rate_limiter.check_tenant(principal)
     traceparent = request.scope["jobforge.traceparent"]
     request.scope["jobforge.calling"] = CallerContext(server, principal, traceparent)
+
+
+def _check_rights(rule: Rule, principal: Principal) -> None:
+    """Raise Forbidden or OutOfScope if the principal may not use the route."""
+    if rule.roles is not None and principal.role not in rule.roles:
+        raise Forbidden(f"The role {principal.role} does not allow this operation")
+    scopes = principal.scopes
+    if scopes is not None and rule.area != "session" and rule.scope not in scopes:
+        raise OutOfScope(f"This operation requires the scope {rule.scope}")
 
 
 def _can_read_metrics(request: Request, server: ServerState) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.errors import Json, WaitTimeout
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 
 if TYPE_CHECKING:
     from jobforge.cli.tenant_session import TenantSession
@@ -96,7 +96,7 @@ def _poll_job(
     from jobforge import calls
 
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5)
+    backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5)
     while True:
         yield session.run(calls.get_job(job_id))
         pause = backoff.next_pause_s()

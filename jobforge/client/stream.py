@@ -12,7 +12,7 @@ import httpx2
 from jobforge.client.errors import error_from_response, error_from_transport
 from jobforge.client.request import encode_query
 from jobforge.errors import Json, TooManyRequests, Unavailable
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.jsonb import decode
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class StreamState:
         self.last_id = after
         self._query = encode_query({"job": jobs, "definition": definitions, "state": states})
         self._lines: dict[str, str] = {}
-        self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     def request_kwargs(self) -> dict[str, Json]:
         headers = {} if self.last_id is None else {"last-event-id": self.last_id}

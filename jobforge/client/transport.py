@@ -10,7 +10,7 @@ from jobforge.client.request import TENANT_HEADER, ApiRequest
 from jobforge.client.routes import ROUTES, Routes, request_from_call
 from jobforge.errors import Contended, JobForgeError, Json, TooManyRequests, Unavailable
 from jobforge.observability import tracing
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 
 try:
     import httpx2
@@ -128,7 +128,7 @@ class RetryPolicy:
 
     def __init__(self, retries: int) -> None:
         self._retries = retries
-        self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     def next_pause_s(self, request: ApiRequest[object], error: JobForgeError) -> float | None:
         """Return how long to wait before the next attempt; None to give up."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from jobforge.errors import Contended, Unavailable
 from jobforge.observability import logs
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
@@ -34,7 +34,7 @@ class BackgroundLoop:
         self._failure_event = failure_event
         self._wake_event = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     @property
     def is_stopped(self) -> bool:

@@ -8,7 +8,7 @@ import random
 _MOST_DOUBLINGS = 100  # far above any limit, so that the power cannot overflow
 
 
-class Backoff:
+class ExponentialBackoff:
     """Pauses that grow by `factor`, from `first_s` to at most `longest_s`."""
 
     def __init__(self, first_s: float, longest_s: float, *, factor: float = 2) -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from jobforge.timing import ttl_cache
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.timing.ttl_cache import TtlCache
 
 
@@ -57,7 +57,7 @@ def test_an_entry_is_popped_once(clock: Clock) -> None:
 
 
 def test_pauses_grow_up_to_the_longest() -> None:
-    backoff = Backoff(1, 100)
+    backoff = ExponentialBackoff(1, 100)
     pauses = [backoff.next_pause_s() for _ in range(200)]
     limits = [min(100, 2**number) for number in range(200)]
     assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, limits, strict=True))

@@ -16,7 +16,7 @@ from jobforge.api.live.sse import HEARTBEAT_S, SseFrames, encode_event, encode_h
 from jobforge.api.live.subscription import StreamFilter
 from jobforge.errors import JobForgeError
 from jobforge.redact import mask
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Outcome, State
 
@@ -44,7 +44,7 @@ class JobLogFollower:
             self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
         )
         sent: set[tuple[datetime, str, str]] = set()
-        pauses, silent_s = Backoff(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5), 0.0
+        pauses, silent_s = ExponentialBackoff(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5), 0.0
         try:
             async with self.caller.server.hub.subscribe(stream_filter) as subscription:
                 state = await self._load_state()

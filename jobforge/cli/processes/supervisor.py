@@ -12,7 +12,7 @@ from jobforge.cli.processes.child import ChildProcess
 from jobforge.observability import logs
 from jobforge.process.environment import environment
 from jobforge.process.interrupts import EXIT_CODE
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _STABLE_AFTER_S = 60.0
@@ -48,7 +48,7 @@ class Supervisor:
         arguments = list(self._arguments)
         if self._metrics_port:
             arguments += ["--metrics-port", str(self._metrics_port + number)]
-        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began = loop.time()

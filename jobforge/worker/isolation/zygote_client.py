@@ -23,7 +23,7 @@ import orjson
 from jobforge.config.settings import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Json
 from jobforge.observability import logs
-from jobforge.timing.backoff import Backoff
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.worker.isolation import environment
 from jobforge.worker.isolation.frames import (
     ChildExit,
@@ -174,7 +174,7 @@ class ZygoteClient:
         self._restart = asyncio.get_running_loop().create_task(self._restart_zygote())
 
     async def _restart_zygote(self) -> None:
-        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 self._connection = await self._connect()

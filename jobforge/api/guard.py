@@ -143,7 +143,7 @@ async def admit(request: Request, server: ServerState, rule: Rule) -> None:
         raise
     request.scope["jobforge.principal"] = principal
     await server.rate_limiter.check_key(principal)
-    _check_rights(rule, principal)
+    check_rights(rule, principal)
     if TENANT_HEADER in request.headers:
         principal = await apply_tenant_header(request, server, principal)
     await server.rate_limiter.check_tenant(principal)
@@ -151,7 +151,7 @@ async def admit(request: Request, server: ServerState, rule: Rule) -> None:
     request.scope["jobforge.calling"] = CallerContext(server, principal, traceparent)
 
 
-def _check_rights(rule: Rule, principal: Principal) -> None:
+def check_rights(rule: Rule, principal: Principal) -> None:
     """Raise Forbidden or OutOfScope if the principal may not use the route."""
     if rule.roles is not None and principal.role not in rule.roles:
         raise Forbidden(f"The role {principal.role} does not allow this operation")

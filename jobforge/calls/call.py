@@ -12,13 +12,14 @@ from uuid import UUID
 from jobforge.calls.results import Result, Rows
 from jobforge.errors import Json
 from jobforge.types.jobs import Token
-from jobforge.types.jsonb import encode
+from jobforge.types.jsonb import JsonFields, encode
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 _TENANT = "app.tenant_id"
+_SENT_AS_JSON = (dict, JsonFields, Mapping)  # dict first, because a check for Mapping is slow
 # All other integers are of type integer.
 _BIGINT_ARGUMENTS = {"lease", "memory_bytes"}
 
@@ -116,6 +117,18 @@ class Call(NamedTuple, Generic[T_co]):
 
     def with_setting(self, setting: str, value: str) -> "Call[T_co]":
         return self._replace(settings=(*self.settings, (setting, value)))
+
+
+def build_call(function: str, result: Result[T], /, **arguments: object) -> Call[T]:
+    """Return a call of this function. Mappings and JsonFields are sent as jsonb.
+
+    Raises Invalid for a value that jsonb cannot store.
+    """
+    for name, value in arguments.items():
+        if isinstance(value, _SENT_AS_JSON):
+            document = value.to_json() if isinstance(value, JsonFields) else dict(value)
+            arguments[name] = JsonArgument.from_value(document, name)
+    return Call(function, arguments, result)
 
 
 def query(

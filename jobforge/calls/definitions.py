@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import many, one
 from jobforge.types.audit import AuditEntry, AuditFilter
 from jobforge.types.definitions import DefinitionInfo, DefinitionListing, QueueInfo, SlotHolder
@@ -14,26 +14,24 @@ def list_definitions(
     *, prefix: str | None = None, limit: int = 50, after: str | None = None
 ) -> Call[list[DefinitionListing]]:
     """List definitions by key; `after` is the last key of the previous page."""
-    return Call(
-        "list_definitions",
-        {"prefix": prefix, "limit": limit, "after": after},
-        many(DefinitionListing),
+    return build_call(
+        "list_definitions", many(DefinitionListing), prefix=prefix, limit=limit, after=after
     )
 
 
 def get_definition(key: str, *, version: int | None = None) -> Call[DefinitionInfo]:
     """Return a definition; by default, the version that an enqueue uses. Raises NotFound."""
-    return Call("get_definition", {"key": key, "version": version}, one(DefinitionInfo))
+    return build_call("get_definition", one(DefinitionInfo), key=key, version=version)
 
 
 def list_queues(*, tenant_id: UUID | None = None) -> Call[list[QueueInfo]]:
     """List queues with job counts of one tenant; for operators without one, of all tenants."""
-    return Call("list_queues", {"tenant_id": tenant_id}, many(QueueInfo))
+    return build_call("list_queues", many(QueueInfo), tenant_id=tenant_id)
 
 
 def list_holders(queue: str, *, limit: int = 50) -> Call[list[SlotHolder]]:
     """List the running jobs of a queue, the longest-running first."""
-    return Call("list_holders", {"queue": queue, "limit": limit}, many(SlotHolder))
+    return build_call("list_holders", many(SlotHolder), queue=queue, limit=limit)
 
 
 def list_audit(
@@ -44,13 +42,11 @@ def list_audit(
     tenant_id: UUID | None = None,
 ) -> Call[list[AuditEntry]]:
     """List entries, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_audit",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         many(AuditEntry),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )

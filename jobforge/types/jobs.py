@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, overload
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.types.jsonb import decode
+from jobforge.types.jsonb import JsonFields, decode
 
 
 class State(StrEnum):
@@ -307,7 +307,7 @@ JobOrder = Literal["newest", "oldest"]
 
 
 @dataclass(frozen=True, slots=True)
-class JobFilter:
+class JobFilter(JsonFields):
     """A filter on a tenant's jobs. A job must match all fields that are set."""
 
     state: str | Sequence[str] | None = None  # State values; `failed`: the last attempt failed
@@ -320,10 +320,6 @@ class JobFilter:
     fingerprint: str | None = None  # fingerprint of a failure group
     created_after: datetime | None = None
     created_before: datetime | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        names = [field.name for field in fields(self)]
-        return _drop_none(names, [getattr(self, name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """Triggers as data: schedules and event triggers, firings, and the scheduler's plans."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobforge.errors import Json
+from jobforge.types.jsonb import JsonFields
 
 
 class TriggerType(StrEnum):
@@ -81,7 +82,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerFilter:
+class TriggerFilter(JsonFields):
     """Filter of triggers; a trigger must match all fields that are set."""
 
     type: TriggerType | None = None
@@ -90,8 +91,7 @@ class TriggerFilter:
     enabled: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        given = {name: value for name, value in values if value is not None}
+        given = JsonFields.to_json(self)
         if self.enabled is not None:
             given["enabled"] = "true" if self.enabled else "false"
         return given

@@ -65,7 +65,11 @@ def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[O
 def keep_tenant_key(key: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
     """Return the tenant's key; store the given one if the tenant has none."""
     return build_call(
-        "keep_tenant_key", _WRAPPED_KEY, key_id=key.key_id, wrapped=key.wrapped, tenant_id=tenant_id
+        "keep_tenant_key",
+        one(WrappedKey),
+        key_id=key.key_id,
+        wrapped=key.wrapped,
+        tenant_id=tenant_id,
     )
 
 
@@ -97,14 +101,7 @@ def rewrap_tenant_key(
     )
 
 
-_WRAPPED_KEY: Result[WrappedKey] = Result(
-    "key_id, wrapped", lambda rows: WrappedKey(rows[0][0], bytes(rows[0][1]))
-)
-
 _TENANT_KEYS: Result[list[TenantWrappedKey]] = Result(
     "tenant_id, key_id, wrapped",
-    lambda rows: [
-        TenantWrappedKey(tenant_id, WrappedKey(key_id, bytes(wrapped)))
-        for tenant_id, key_id, wrapped in rows
-    ],
+    lambda rows: [TenantWrappedKey(tenant_id, WrappedKey(*key)) for tenant_id, *key in rows],
 )

@@ -1,7 +1,6 @@
 """Calls on events: applications emit them, users read them, schedulers dispatch them."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 from jobforge.calls.call import Call, JsonArgument, build_call
@@ -111,22 +110,7 @@ def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
 def _pending_events(document: dict[str, Json]) -> PendingEvents:
     triggers = [read_document(EventTrigger, each) for each in document["triggers"]]
     return PendingEvents(
-        [_pending_event(event) for event in document["events"]],
+        [read_document(PendingEvent, event) for event in document["events"]],
         {trigger.id: trigger for trigger in triggers},
         {(each["key"], each["version"]): each["parameters"] for each in document["definitions"]},
-    )
-
-
-def _pending_event(document: dict[str, Json]) -> PendingEvent:
-    return PendingEvent(
-        UUID(document["id"]),
-        UUID(document["event_id"]),
-        document["name"],
-        datetime.fromisoformat(document["created_at"]),
-        document["correlation_id"],
-        document["key"],
-        document["traceparent"],
-        document["replay"],
-        [UUID(trigger) for trigger in document["triggers"]],
-        document["data"],
     )

@@ -21,18 +21,14 @@ from jobforge.calls.results import (
 )
 from jobforge.errors import Invalid, Json
 from jobforge.types.job_history import (
-    Attempt,
     Explanation,
     JobEvent,
     JobHistory,
-    Membership,
-    Relative,
     StoredStep,
 )
 from jobforge.types.jobs import (
     Enqueued,
     EnqueueStatus,
-    Job,
     JobFilter,
     JobListing,
     JobOrder,
@@ -80,8 +76,7 @@ def enqueue_payloads(
         payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
         options = encode(jobs.template.options(), "options")
     except Invalid:
-        for index, job in enumerate(jobs):
-            refuse_faulty(index, job)
+        refuse_faulty(jobs)
         raise
     return Call(
         "enqueue_payloads",
@@ -264,16 +259,9 @@ def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
 
 
 def _history(document: Json) -> JobHistory:
-    job = document["job"]
-    workflow = job.get("workflow")
-    return JobHistory(
-        read_document(Job, job),
-        [read_document(Attempt, each) for each in document["attempts"]],
-        [read_document(JobEvent, each) for each in document["events"]],
-        [read_document(Relative, each) for each in job.get("parents", ())],
-        [read_document(Relative, each) for each in job.get("children", ())],
-        workflow and read_document(Membership, workflow),
-    )
+    # Relatives and workflow are members of the job; older servers do not send them.
+    around = {"parents": [], "children": [], **document["job"]}
+    return read_document(JobHistory, {**around, **document})
 
 
 _HISTORY = json_columns(_history, "job", "attempts", "events")

@@ -5,16 +5,17 @@ from datetime import datetime
 from uuid import UUID
 
 from jobforge.calls.call import Call, JsonArgument, build_call
-from jobforge.calls.results import NOTHING, many, one, value
+from jobforge.calls.results import NOTHING, many, one, read_document, value
 from jobforge.errors import Json
 from jobforge.types.triggers import (
+    DueSchedule,
     DueSchedules,
     Firing,
+    NamedDefinition,
     Plan,
     Trigger,
     TriggerFilter,
     TriggerType,
-    read_due_schedules,
 )
 
 EVERY_TRIGGER = TriggerFilter()
@@ -105,9 +106,7 @@ def backfill_trigger(
 
 def due_schedules(*, limit: int = 1000, without: Sequence[UUID] = ()) -> Call[DueSchedules]:
     """A call returns a limited size: call again for the rest. `without` excludes schedules."""
-    return build_call(
-        "due_schedules", value(dict).map(read_due_schedules), limit=limit, without=list(without)
-    )
+    return build_call("due_schedules", _DUE_SCHEDULES, limit=limit, without=list(without))
 
 
 def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
@@ -129,3 +128,19 @@ def declare_triggers(
         declared=JsonArgument.from_value([dict(each) for each in declared], "declared"),
         definitions=list(definitions),
     )
+
+
+def _due_schedules(document: Json) -> DueSchedules:
+    wake_at = document["wake_at"]
+    return DueSchedules(
+        datetime.fromisoformat(document["now"]),
+        wake_at and datetime.fromisoformat(wake_at),
+        [read_document(DueSchedule, each) for each in document["triggers"]],
+        {
+            (each["definition"], each["version"]): read_document(NamedDefinition, each)
+            for each in document["definitions"]
+        },
+    )
+
+
+_DUE_SCHEDULES = value(dict).map(_due_schedules)

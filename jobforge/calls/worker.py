@@ -10,12 +10,7 @@ import orjson
 
 from jobforge.calls.binary_arrays import pack_documents, pack_tokens
 from jobforge.calls.call import Call, JsonArgument, build_call
-from jobforge.calls.json_arguments import (
-    encode_notes,
-    encode_report,
-    encode_reports,
-    encode_tokens,
-)
+from jobforge.calls.json_arguments import encode_notes, encode_report, encode_reports, encode_tokens
 from jobforge.calls.results import ENQUEUED_JOBS, NOTHING, Result, Rows, many, tuples, value
 from jobforge.errors import JobForgeError, Json
 from jobforge.types.jobs import (

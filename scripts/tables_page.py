@@ -5,12 +5,11 @@ catalog.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fresh_database import Connection, open_fresh_database
+from fresh_database import Connection
 
 from jobforge.db.schema_files import SQL
 
@@ -75,13 +74,6 @@ select polname as name from pg_policy where polrelid = %s order by polname
 """
 
 
-def main() -> int:
-    with open_fresh_database() as conn:
-        PAGE.write_text(page(conn), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
-
-
 def page(conn: Connection) -> str:
     descriptions = _words()
     tables = conn.execute(_TABLES).fetchall()
@@ -133,7 +125,3 @@ def _index(definition: str) -> str:
     """Shorten `create unique index x on only jobforge.y using btree (…)`."""
     kind, name, rest = re.findall(r"^CREATE (.*?)INDEX (\w+) ON .*? USING (.*)$", definition)[0]
     return f"{name}  {kind}INDEX {rest.removeprefix('btree ')}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -273,7 +273,7 @@ def _make_worker(
     if config.connectors and isinstance(database, Database) and connectors.are_installed():
         make_connectors = partial(
             connectors.make_connectors,
-            services=connectors.ConnectorServices(database, config),
+            services=connectors.ConnectorServices(database.run, config),
             client=app.client,
         )
         queues.setdefault(connectors.QUEUE, connectors.SLOTS)

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from jobforge.calls.admin import *
     from jobforge.calls.api_requests import *
     from jobforge.calls.artifact_stores import *
-    from jobforge.calls.bound_logins import *
     from jobforge.calls.connectors import *
-    from jobforge.calls.definitions import *
-    from jobforge.calls.diagnostics import *
     from jobforge.calls.events import *
     from jobforge.calls.failures import *
+    from jobforge.calls.installation import *
     from jobforge.calls.jobs import *
     from jobforge.calls.keys import *
     from jobforge.calls.operations import *

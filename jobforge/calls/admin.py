@@ -1,6 +1,6 @@
 """Calls for operators and maintenance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import NOTHING, Result, many, one, optional, value
 from jobforge.errors import Json, TenantRequired
 from jobforge.types.operations import SweepPosition
-from jobforge.types.tenants import Erasure, TenantInfo
+from jobforge.types.tenants import BoundLogin, Erasure, TenantInfo
 from jobforge.types.workers import WorkerInfo
 
 RetentionKind = Literal[
@@ -124,6 +124,21 @@ def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
         tenant_id=erasure.tenant_id,
         found=found,
     )
+
+
+def bind_login(login: str, tenants: Sequence[UUID]) -> Call[None]:
+    """Replace the tenants for which a login may act. Raises Invalid, NotFound, TenantErased."""
+    return build_call("bind_login", NOTHING, login=login, tenants=list(tenants))
+
+
+def unbind_login(login: str) -> Call[None]:
+    """Remove a login's binding. Raises NotFound."""
+    return build_call("unbind_login", NOTHING, login=login)
+
+
+def list_bound_logins() -> Call[list[BoundLogin]]:
+    """List the bound logins by name."""
+    return build_call("list_bound_logins", many(BoundLogin))
 
 
 def ensure_partitions(*, days: int = 7) -> Call[int]:

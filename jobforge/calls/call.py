@@ -4,7 +4,7 @@ A call is a function's name, its arguments by name, and the type of its result. 
 request (client/routes.py) are derived from these.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
@@ -129,6 +129,11 @@ def build_call(function: str, result: Result[T], /, **arguments: object) -> Call
             document = value.to_json() if isinstance(value, JsonFields) else dict(value)
             arguments[name] = JsonArgument.from_value(document, name)
     return Call(function, arguments, result)
+
+
+def list_or_none(values: Iterable[T] | None) -> list[T] | None:
+    """Return the values as a list, which drivers send as an array."""
+    return None if values is None else list(values)
 
 
 def query(

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import repeat
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument, build_call
+from jobforge.calls.call import Call, JsonArgument, build_call, list_or_none
 from jobforge.calls.json_arguments import encode_jobs, refuse_faulty
 from jobforge.calls.results import (
     ENQUEUED_JOBS,
@@ -228,7 +228,7 @@ def list_notes(
         many(JobEvent),
         job_id=job_id,
         after=after,
-        kinds=None if kinds is None else list(kinds),
+        kinds=list_or_none(kinds),
         limit=limit,
         tenant_id=tenant_id,
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.calls.call import Call, build_call
+from jobforge.calls.call import Call, build_call, list_or_none
 from jobforge.calls.results import NOTHING, many, optional, value
 from jobforge.errors import Invalid
 from jobforge.types.api_keys import ApiKey, FoundKey, Role
@@ -34,7 +34,7 @@ def create_api_key(
         role=role,
         lookup=lookup,
         hash=hash,
-        scopes=_list_or_none(scopes),
+        scopes=list_or_none(scopes),
         expires_at=expires_at,
         tenant_id=tenant_id,
     )
@@ -91,7 +91,3 @@ def end_session(session_id: bytes, expires_at: datetime) -> Call[None]:
 
 def is_session_ended(session_id: bytes) -> Call[bool]:
     return build_call("is_session_ended", value(bool), id=session_id)
-
-
-def _list_or_none(scopes: Sequence[str] | None) -> list[str] | None:
-    return None if scopes is None else list(scopes)

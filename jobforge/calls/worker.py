@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import LiteralString, TypeVar
+from typing import LiteralString
 from uuid import UUID
 
 import orjson
 
 from jobforge.calls.binary_arrays import pack_documents, pack_tokens
-from jobforge.calls.call import Call, JsonArgument, build_call
+from jobforge.calls.call import Call, JsonArgument, build_call, list_or_none
 from jobforge.calls.json_arguments import encode_notes, encode_report, encode_reports, encode_tokens
 from jobforge.calls.results import ENQUEUED_JOBS, NOTHING, Result, Rows, many, tuples, value
 from jobforge.errors import JobForgeError, Json
@@ -52,8 +52,6 @@ _SUCCEED_JOBS = """
     select job_id, lease
       from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])"""
 
-T = TypeVar("T")
-
 
 def register_worker(
     worker_id: UUID,
@@ -72,7 +70,7 @@ def register_worker(
         worker_id=worker_id,
         queues=list(queues),
         slots=slots,
-        definitions=_list_or_none(definitions),
+        definitions=list_or_none(definitions),
         host=host,
         pid=pid,
         build=build,
@@ -110,8 +108,8 @@ def claim_jobs(
             "worker_id": worker_id,
             "queues": list(limits),
             "limits": list(limits.values()),
-            "definitions": _list_or_none(definitions),
-            "tenants": _list_or_none(tenants),
+            "definitions": list_or_none(definitions),
+            "tenants": list_or_none(tenants),
             "lease_s": lease_s,
             "registered": registered,
         },
@@ -276,10 +274,6 @@ def enqueue_children(
 
 def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:
     return build_call("reap_jobs", many(Reaped), limit=limit)
-
-
-def _list_or_none(names: Sequence[T] | None) -> list[T] | None:
-    return None if names is None else list(names)
 
 
 def _noted_jobs(rows: Rows) -> list[Noted]:

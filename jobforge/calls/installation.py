@@ -1,4 +1,4 @@
-"""Calls that read the installation: definitions, queues, the audit log."""
+"""Calls that read the installation: definitions, queues, the audit log, gauges and problems."""
 
 from uuid import UUID
 
@@ -6,6 +6,7 @@ from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import many, one
 from jobforge.types.audit import AuditEntry, AuditFilter
 from jobforge.types.definitions import DefinitionInfo, DefinitionListing, QueueInfo, SlotHolder
+from jobforge.types.diagnostics import AppliedFile, Gauge, InstallationProblem, MissedRun
 
 EVERY_ENTRY = AuditFilter()
 
@@ -50,3 +51,25 @@ def list_audit(
         before=before,
         tenant_id=tenant_id,
     )
+
+
+def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
+    """Read gauges; the `tenants` tenants with the most waiting jobs are listed separately."""
+    return build_call("read_gauges", many(Gauge), tenants=tenants)
+
+
+def find_problems() -> Call[list[InstallationProblem]]:
+    return build_call("find_problems", many(InstallationProblem))
+
+
+def find_unreadable() -> Call[list[InstallationProblem]]:
+    return build_call("find_unreadable", many(InstallationProblem))
+
+
+def list_missed_firings(*, limit: int = 50) -> Call[list[MissedRun]]:
+    """List missed firings of schedules, latest first."""
+    return build_call("list_missed_firings", many(MissedRun), limit=limit)
+
+
+def list_migrations() -> Call[list[AppliedFile]]:
+    return build_call("list_migrations", many(AppliedFile))

@@ -152,17 +152,7 @@ def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
     if trigger.event is None or not event_filter.matches_pattern(trigger.event, event.name):
         reason = f"event {event.name} does not match {trigger.event or 'a schedule'}"
         return Reaction(trigger.id, DeliveryOutcome.FILTERED, reason)
-    as_event_trigger = EventTrigger(
-        trigger.id,
-        trigger.definition,
-        trigger.version,
-        trigger.queue,
-        trigger.priority,
-        trigger.payload,
-        trigger.filter,
-        trigger.dedupe_window_s,
-        trigger.dedupe_key,
-    )
+    as_event_trigger = EventTrigger._make(getattr(trigger, name) for name in EventTrigger._fields)
     parsed = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
     return parsed.react(TriggeringEvent.from_event(event))
 

@@ -107,10 +107,6 @@ class Call(NamedTuple, Generic[T_co]):
         return self.for_tenant(token.tenant_id)._replace(held_lease=HeldLease(worker_id, token))
 
     @property
-    def is_for_tenant(self) -> bool:
-        return self.tenant is not None
-
-    @property
     def tenant(self) -> str | None:
         """The tenant set by `for_tenant`, if any."""
         return dict(self.settings).get(_TENANT)

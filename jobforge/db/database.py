@@ -200,7 +200,7 @@ class TenantTransaction:
     connection: AsyncConnection
 
     async def run(self, call: Call[T]) -> T:
-        if call.is_for_tenant:  # later calls would use that tenant too
+        if call.tenant is not None:  # later calls would use that tenant too
             raise Conflict("The transaction already has a tenant")
         return await arun(self.connection, call)
 

@@ -4,10 +4,8 @@ Each request runs under the lease of the job that sends it. A job enqueues for i
 """
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
-from uuid import UUID
 
 from jobforge.artifacts import Artifacts
 from jobforge.calls import Call
@@ -20,49 +18,39 @@ from jobforge.sdk.enqueue_errors import rename_error_field
 from jobforge.sdk.worker_requests import EnqueueJobs, LoadParents, SaveStep, WorkerRequest
 from jobforge.security.secret_lookup import Secrets
 from jobforge.types.jobs import ClaimedJob, Enqueued
-from jobforge.worker.notes import NoteBuffer
 from jobforge.worker.payload_downloads import download_parent_results
 from jobforge.worker.step_writer import StepWriter
+from jobforge.worker.worker_state import WorkerState
 
 T = TypeVar("T")
 
 
 class WorkerJobServices:
-    """The JobServices of a worker. It calls `on_note` and `on_step` after adding a note or step.
+    """The JobServices of a worker."""
 
-    Payloads that are too large for a row are stored in `payloads`, which is None if the worker is
-    connected to a JobForge server: the server stores them itself.
-    """
-
-    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
+    def __init__(
         self,
-        worker_id: UUID,
+        state: WorkerState,
         database: Engine,
-        *,
-        notes: NoteBuffer,
         steps: StepWriter,
         secrets: Secrets,
         artifacts: Artifacts | None,
-        payloads: Artifacts | None,
-        on_note: Callable[[], None],
-        on_step: Callable[[], None],
     ) -> None:
-        self.worker_id = worker_id
+        self.worker_id = state.worker_id
+        self._state = state
         self._database = database
-        self._notes = notes
         self._steps = steps
         self._secrets = secrets
         self._artifacts = artifacts
-        self._payloads = payloads
-        self._on_note = on_note
-        self._on_step = on_step
+        # A JobForge server stores large payloads itself.
+        self._payloads = None if database.runs_bulk_operations else artifacts
         self._short_secrets: set[str] = set()
 
     def note(
         self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: RedactionScope
     ) -> None:
-        self._notes.add(job, kind, data, scope)
-        self._on_note()
+        self._state.notes.add(job, kind, data, scope)
+        self._state.wake_settler.set()
         if logs.is_enabled("debug"):
             redacted = redact(data, scope)
             logs.emit(f"job.{kind}", level="debug", **logs.job_fields(job), data=redacted)
@@ -71,10 +59,7 @@ class WorkerJobServices:
         answer: Any
         match request:
             case SaveStep():
-                stored = self._steps.add(request.to_step(job.token))
-                self._on_step()
-                await stored
-                answer = None
+                answer = await self._steps.add(request.to_step(job.token))  # type: ignore[func-returns-value] # None
             case LoadParents():
                 lineage = await self._run(request.build_call(self.worker_id, job))
                 download = partial(download_parent_results, self._artifacts, job.tenant_id)

@@ -7,7 +7,6 @@ already stored.
 
 from asyncio import Future, get_running_loop
 from collections import deque
-from uuid import UUID
 
 from jobforge import calls
 from jobforge.db.background_loop import BackgroundLoop
@@ -15,7 +14,7 @@ from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, InvalidResult, LeaseLost, Unavailable
 from jobforge.sdk.worker_requests import check_saved
 from jobforge.types.jobs import SaveStatus, Step
-from jobforge.worker.leases import LeaseTable
+from jobforge.worker.worker_state import WorkerState
 
 _LARGEST_BATCH = 100
 
@@ -23,10 +22,9 @@ PendingStep = tuple[Step, "Future[None]"]
 
 
 class StepWriter:
-    def __init__(self, worker_id: UUID, link: MonitoredLink, leases: LeaseTable) -> None:
-        self._worker_id = worker_id
+    def __init__(self, state: WorkerState, link: MonitoredLink) -> None:
+        self._state = state
         self._link = link
-        self._leases = leases
         self._pending: deque[PendingStep] = deque()
         self._sending: list[PendingStep] = []
         self._batch_limit = _LARGEST_BATCH
@@ -35,6 +33,7 @@ class StepWriter:
         """Queue the step; return a future that is done once the step is stored."""
         stored: Future[None] = get_running_loop().create_future()
         self._pending.append((step, stored))
+        self._state.wake_step_writer.set()
         return stored
 
     async def step(self, loop: BackgroundLoop) -> None:
@@ -46,7 +45,7 @@ class StepWriter:
             await loop.wait_for_wake()
             return
         try:
-            call = calls.save_steps(self._worker_id, [step for step, _ in self._sending])
+            call = calls.save_steps(self._state.worker_id, [step for step, _ in self._sending])
             answers = await self._link.run(call)
         except (Unavailable, Contended):
             raise
@@ -75,7 +74,7 @@ class StepWriter:
         else:
             _resolve_future(stored, None)
         if status is SaveStatus.LOST:
-            self._leases.mark_lost([(step.job_id, step.lease)])
+            self._state.leases.mark_lost([(step.job_id, step.lease)])
 
 
 def _resolve_future(stored: "Future[None]", error: Exception | None) -> None:

@@ -73,7 +73,6 @@ class Worker:
         self.worker_id = self._state.worker_id
         self._app = app
         self._scheduler = scheduler
-        self._can_listen = database.can_listen
         self._connectors = make_connectors(self.worker_id) if make_connectors else []
         offered = app.definitions.values() if definitions is None else definitions
         self._parts = build_parts(
@@ -97,7 +96,7 @@ class Worker:
             await self._open()
             async with asyncio.TaskGroup() as group:
                 claim_task = group.create_task(parts.claim_loop.run())
-                listening = group.create_task(self._listen())
+                listening = [group.create_task(loop.run()) for loop in parts.listen_loops]
                 tasks = [group.create_task(loop.run()) for loop in parts.loops]
                 if self._scheduler is not None:
                     tasks.append(group.create_task(self._scheduler.run()))
@@ -108,7 +107,8 @@ class Worker:
                 await self._drain_runs()
                 await self._wait(lambda: not parts.settler, _FLUSH_S)
                 parts.settler.log_unsettled()
-                listening.cancel()
+                for task in listening:
+                    task.cancel()
                 for loop in parts.loops:
                     loop.stop()
                 await _join_or_cancel(tasks)
@@ -175,10 +175,6 @@ class Worker:
             settled=self._parts.settler.settled,
             unsettled=len(self._parts.settler),
         )
-
-    async def _listen(self) -> None:
-        if self._can_listen:
-            await self._parts.listen_loop.run()
 
     async def _stop_claiming(self, claim_task: asyncio.Task[None]) -> None:
         self._parts.claim_loop.stop()

@@ -35,7 +35,10 @@ MakeRunner = Callable[[JobServices], Runner]
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """The parts of a worker. The claim loop is the first to stop, `loops` are the last."""
+    """The parts of a worker.
+
+    The claim loop stops before the drain, `loops` after it, and listening is canceled.
+    """
 
     services: WorkerJobServices
     runners: Mapping[Isolation, Runner]
@@ -46,7 +49,7 @@ class WorkerParts:
     link: MonitoredLink  # of the heartbeat loop, for calls before it starts and after it ends
     links: Sequence[MonitoredLink]
     claim_loop: BackgroundLoop
-    listen_loop: BackgroundLoop
+    listen_loops: Sequence[BackgroundLoop]  # none over HTTP
     loops: Sequence[BackgroundLoop]
 
 
@@ -80,7 +83,9 @@ def build_parts(  # noqa: PLR0913 - one parameter for each object that a part ne
         *(services, runners, launcher, uploads, settler, claimer),
         *(link, [claim_link, settle_link, step_link, link]),
         claim_loop=BackgroundLoop("claims", claimer.step, state.wake_claimer),
-        listen_loop=BackgroundLoop("wakeups", JobListener(state, database).step),
+        listen_loops=[BackgroundLoop("wakeups", JobListener(state, database).step)]
+        if database.can_listen
+        else [],
         loops=[
             BackgroundLoop("starts", launcher.step, state.wake_launcher),
             BackgroundLoop("outcomes", settler.step, state.wake_settler),

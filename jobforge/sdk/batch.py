@@ -9,13 +9,18 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError, Json
 from jobforge.observability import tracing
-from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_batch, inherit_trace
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
+from jobforge.sdk.engine_client import CallBuilder, EngineClient
 from jobforge.sdk.enqueue import AnyArgs, check_args, request_from_args
 from jobforge.sdk.enqueue_errors import with_hint
 from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
+from jobforge.sdk.worker_requests import (
+    AddToBatch,
+    CloseBatch,
+    CreateBatch,
+    inherit_from_current_job,
+)
 from jobforge.types.jobs import Enqueued, JobRequest
 from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
 
@@ -83,8 +88,7 @@ class BatchHandle:
         return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
 
     def _build_add_call(self, jobs: tuple[AnyArgs, ...]) -> CallBuilder[list[Enqueued]]:
-        requests = _requests(jobs)
-        return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
+        return inherit_from_current_job(AddToBatch(self.id, _requests(jobs))).build_tenant_call
 
 
 class Batch:
@@ -145,14 +149,14 @@ class Batch:
         """Create the batch and its jobs. The end of the `with` block calls this method."""
         self._flush()
         if self._request.open:
-            self._client.submit(self._build_close_submission(), self._tenant, self._conn)
+            self._client.submit(CloseBatch(self.handle.id), self._tenant, self._conn)
         return self.handle
 
     async def aenqueue(self) -> BatchHandle:
         """Like `enqueue`, for async code."""
         await self._aflush()
         if self._request.open:
-            await self._client.asubmit(self._build_close_submission(), self._tenant, self._conn)
+            await self._client.asubmit(CloseBatch(self.handle.id), self._tenant, self._conn)
         return self.handle
 
     def __enter__(self) -> Self:
@@ -193,57 +197,28 @@ class Batch:
 
     def _flush(self) -> None:
         if self._handle is None:
-            created = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
-            self._set_handle(*created)
+            request = CreateBatch(self._request, self._jobs)
+            self._set_handle(*self._client.submit(request, self._tenant, self._conn))
         elif self._jobs:
-            self._client.submit(self._build_add_submission(), self._tenant, self._conn)
+            addition = AddToBatch(self.handle.id, self._jobs)
+            self._client.submit(addition, self._tenant, self._conn)
         self._jobs = []
 
     async def _aflush(self) -> None:
         if self._handle is None:
-            created = await self._client.asubmit(
-                self._build_create_submission(), self._tenant, self._conn
-            )
-            self._set_handle(*created)
+            request = CreateBatch(self._request, self._jobs)
+            self._set_handle(*await self._client.asubmit(request, self._tenant, self._conn))
         elif self._jobs:
-            await self._client.asubmit(self._build_add_submission(), self._tenant, self._conn)
+            addition = AddToBatch(self.handle.id, self._jobs)
+            await self._client.asubmit(addition, self._tenant, self._conn)
         self._jobs = []
 
     def _set_handle(self, tenant_id: UUID, created: MadeBatch) -> None:
         self._handle = BatchHandle(self._client, tenant_id, created.id)
 
-    def _build_create_submission(self) -> Submission[MadeBatch]:
-        request, jobs = inherit_from_current_job(inherit_into_batch, self._request), self._jobs
-        return Submission(
-            lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
-            "create_batch",
-            {"batch": request.to_json(), "jobs": [job.to_json() for job in jobs]},
-            lambda answer: MadeBatch(UUID(answer["id"]), []),
-        )
-
-    def _build_add_submission(self) -> Submission[list[Enqueued]]:
-        batch_id, jobs = self.handle.id, self._jobs
-        return Submission(
-            lambda tenant_id: calls.add_to_batch(batch_id, jobs, tenant_id=tenant_id),
-            "add_to_batch",
-            {"id": batch_id, "jobs": [job.to_json() for job in jobs]},
-            lambda _: [],
-        )
-
-    def _build_close_submission(self) -> Submission[WorkflowState]:
-        batch_id = self.handle.id
-        return Submission(
-            lambda tenant_id: calls.close_batch(batch_id, tenant_id=tenant_id),
-            "close_batch",
-            {"id": batch_id},
-            WorkflowState,
-        )
-
 
 def _requests(jobs: tuple[AnyArgs, ...]) -> Sequence[JobRequest]:
-    return inherit_from_current_job(
-        inherit_trace, tracing.attach_traceparent([check_args(job).request for job in jobs])
-    )
+    return tracing.attach_traceparent([check_args(job).request for job in jobs])
 
 
 def _is_over(batch: WorkflowInfo) -> bool:

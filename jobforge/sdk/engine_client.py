@@ -4,10 +4,10 @@ There are three ways: through the app's own pools to a database or a server (poo
 connection that the caller passes, or, for a running job, through its worker (call_context.py).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from jobforge import calls
@@ -35,21 +35,25 @@ from jobforge.payloads.size import (
     may_have_large_payload,
 )
 from jobforge.sdk.call_context import (
-    JobProcessChannel,
-    LoopJobServices,
     TenantIdCache,
     check_own_tenant,
     choose_tenant,
     find_process_channel,
-    inherit_correlation,
     parse_tenant_uuid,
     refuse_inside_job,
     refuse_to_emit,
 )
 from jobforge.sdk.enqueue_errors import tenant_lookup_error, with_hint
 from jobforge.sdk.enqueue_options import TenantRef
+from jobforge.sdk.inheritance import inherit_correlation
 from jobforge.sdk.large_payloads import LargePayloads
 from jobforge.sdk.pools import CallFunction, ClientSteps, Conn, Pools, SendCall, SendCalls
+from jobforge.sdk.worker_requests import (
+    EnqueueJobs,
+    TenantRequest,
+    WorkerRequest,
+    inherit_from_current_job,
+)
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
@@ -57,6 +61,7 @@ from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJo
 T = TypeVar("T")
 CallBuilder = Callable[[UUID], Call[T]]  # takes the tenant ID, which the call has as argument
 EnqueueCall = Call[Iterable[Enqueued]]
+SendRequest = Callable[[ClaimedJob, WorkerRequest[Any]], Awaitable[Any]]
 TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result of each request
 
 # Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
@@ -66,28 +71,15 @@ _TENANT_OF_API_KEY = ""  # not a slug: the server uses the API key's tenant
 _TENANT_LOOKUP_ERRORS = (NotFound, ConfigError, Denied, Unavailable)
 
 
-class Submission(NamedTuple, Generic[T]):
-    """A request such as a workflow: as an engine call, and as a message to a job's worker."""
-
-    build: CallBuilder[T]
-    kind: str
-    data: Json
-    read: Callable[[Json], T]
-
-
 class LargePayloadFound(Exception):
     """A payload in a stream of jobs is too large for a row."""
 
 
-class JobWorker(Protocol):
-    """The worker of the running job. In an event loop, its methods return awaitables."""
+class JobWorker(NamedTuple):
+    """The worker of the running job. In an event loop, `send` returns an awaitable."""
 
-    @property
-    def tenant_id(self) -> UUID: ...
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> Any: ...  # noqa: ANN401 - a list of Enqueued
-
-    def request(self, kind: str, data: Json) -> Any: ...  # noqa: ANN401 - JSON
+    tenant_id: UUID
+    send: Callable[[WorkerRequest[Any]], Any]
 
 
 class EngineClient:
@@ -107,7 +99,7 @@ class EngineClient:
         self._find_app_tenant = tenant
         self._find_artifacts = artifacts
         self._large_payloads = LargePayloads(artifacts, is_recorded=django is None)
-        self._job_services: LoopJobServices | None = None
+        self._send_request: SendRequest | None = None
 
     def enqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
@@ -126,18 +118,18 @@ class EngineClient:
             return await self.pools.arun(self._enqueue(_inherit(traced), tenant, conn, worker))
 
     def submit(
-        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+        self, request: TenantRequest[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
         """Submit one request, all or nothing; return the tenant ID and the result."""
         worker = self._find_worker(conn, is_async=False)
-        return self.pools.run(self._submit(submission, tenant, conn, worker))
+        return self.pools.run(self._submit(request, tenant, conn, worker))
 
     async def asubmit(
-        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+        self, request: TenantRequest[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
         """Like `submit`, for async code."""
         worker = self._find_worker(conn, is_async=True)
-        return await self.pools.arun(self._submit(submission, tenant, conn, worker))
+        return await self.pools.arun(self._submit(request, tenant, conn, worker))
 
     def emit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
         """Emit an event in the transaction of `conn` or, without `conn`, in a separate one."""
@@ -188,9 +180,9 @@ class EngineClient:
         """Like `tenant_id`, for async code."""
         return await self.pools.arun(self._find_tenant(named, self.django))
 
-    def set_job_services(self, services: LoopJobServices) -> None:
-        """Route requests of jobs in this process's event loop through their worker."""
-        self._job_services = services
+    def set_request_sender(self, send: SendRequest) -> None:
+        """Send the requests of jobs in this process's event loop to their worker."""
+        self._send_request = send
 
     def switch_database(
         self, pools: Pools, django: str | None, artifacts: Callable[[], Artifacts] | None
@@ -224,7 +216,7 @@ class EngineClient:
             results = []
             check_own_tenant(tenant, worker.tenant_id)
             for batch in _split_batches(jobs, _MOST_JOBS):
-                enqueued = yield CallFunction(worker.enqueue, batch)
+                enqueued = yield CallFunction(worker.send, EnqueueJobs(batch))
                 results.append(enqueued)
             return worker.tenant_id, chain.from_iterable(results)
         conn = self.django if conn is None else conn
@@ -280,16 +272,16 @@ class EngineClient:
 
     def _submit(
         self,
-        submission: Submission[T],
+        request: TenantRequest[T],
         tenant: TenantRef | None,
         conn: Conn,
         worker: JobWorker | None,
     ) -> ClientSteps[tuple[UUID, T]]:
+        request = inherit_from_current_job(request)
         if worker is None:
-            return (yield from self._send(submission.build, tenant, conn))
+            return (yield from self._send(request.build_tenant_call, tenant, conn))
         check_own_tenant(tenant, worker.tenant_id)
-        answer = yield CallFunction(worker.request, submission.kind, submission.data)
-        return worker.tenant_id, submission.read(answer)
+        return worker.tenant_id, (yield CallFunction(worker.send, request))
 
     def _send(
         self, build: CallBuilder[T], tenant: TenantRef | None, conn: Conn
@@ -353,13 +345,15 @@ class EngineClient:
         if conn is not None:
             self._refuse_connection(conn)
             return None
-        channel: JobProcessChannel | None = find_process_channel()
+        channel = find_process_channel()
+        if channel is not None:
+            return JobWorker(channel.tenant_id, channel.request)
         job = CURRENT_JOB.get()
-        if channel is not None or self._job_services is None or job is None:
-            return channel
+        if self._send_request is None or job is None:
+            return None
         if not is_async:
             raise Conflict("In a worker's loop over HTTP, await aenqueue(…), or use async with")
-        return _LoopWorker(self._job_services, job)
+        return JobWorker(job.tenant_id, partial(self._send_request, job))
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:
@@ -367,23 +361,6 @@ class EngineClient:
                 "The app enqueues over HTTP, so its jobs cannot join a transaction; omit conn,"
                 " or set the app's database"
             )
-
-
-class _LoopWorker(NamedTuple):
-    """The worker of a job in this event loop."""
-
-    services: LoopJobServices
-    job: ClaimedJob
-
-    @property
-    def tenant_id(self) -> UUID:
-        return self.job.tenant_id
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> Any:  # noqa: ANN401 - an awaitable
-        return self.services.enqueue(self.job, jobs)
-
-    def request(self, kind: str, data: Json) -> Any:  # noqa: ANN401 - an awaitable
-        return self.services.request(self.job, kind, data)
 
 
 def _inherit(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:

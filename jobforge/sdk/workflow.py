@@ -13,12 +13,12 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, JobFailed, Json
-from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_workflow
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
+from jobforge.sdk.engine_client import CallBuilder, EngineClient
 from jobforge.sdk.enqueue import AnyArgs, request_from_args
 from jobforge.sdk.enqueue_options import OnParentFailure, Parent, TenantRef, read_parents
 from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
+from jobforge.sdk.worker_requests import EnqueueWorkflow
 from jobforge.sdk.workflow_nodes import CURRENT_NODES, Nodes, WorkflowItem
 from jobforge.types.workflows import (
     MadeWorkflow,
@@ -176,14 +176,16 @@ class Workflow(WorkflowItem):
     def enqueue(self) -> WorkflowHandle:
         """Create the jobs of the workflow. The end of the `with` block calls this method."""
         self._refuse_twice()
-        tenant_id, created = self._client.submit(self._submission(), self._tenant, self._conn)
+        tenant_id, created = self._client.submit(
+            EnqueueWorkflow(self._request()), self._tenant, self._conn
+        )
         return self._set_handle(tenant_id, created)
 
     async def aenqueue(self) -> WorkflowHandle:
         """Like `enqueue`, for async code."""
         self._refuse_twice()
         tenant_id, created = await self._client.asubmit(
-            self._submission(), self._tenant, self._conn
+            EnqueueWorkflow(self._request()), self._tenant, self._conn
         )
         return self._set_handle(tenant_id, created)
 
@@ -234,26 +236,10 @@ class Workflow(WorkflowItem):
             self._title, self.nodes.documents, self._input, self._correlation_id, *self._callbacks
         )
 
-    def _submission(self) -> Submission[MadeWorkflow]:
-        request = inherit_from_current_job(inherit_into_workflow, self._request())
-        return Submission(
-            lambda tenant_id: calls.enqueue_workflow(request, tenant_id=tenant_id),
-            "enqueue_workflow",
-            request.to_json(),
-            read_created_workflow,
-        )
-
     def _set_handle(self, tenant_id: UUID, created: MadeWorkflow) -> WorkflowHandle:
         self.nodes.assign_handles(tenant_id, created.jobs)
         self._handle = WorkflowHandle(self._client, tenant_id, created.id)
         return self._handle
-
-
-def read_created_workflow(answer: Json) -> MadeWorkflow:
-    """Parse the worker's response to a job's request to create a workflow."""
-    return MadeWorkflow(
-        UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}
-    )
 
 
 def _is_over(detail: WorkflowDetail) -> bool:

@@ -2,21 +2,25 @@
 
 from collections.abc import Sequence
 from typing import Unpack
-from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError
 from jobforge.observability import tracing
-from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_batch, inherit_trace
 from jobforge.sdk.definition_settings import refuse_unknown
-from jobforge.sdk.engine_client import EngineClient, Submission, complete
+from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.enqueue import AnyArgs, check_args, request_from_args
 from jobforge.sdk.enqueue_errors import with_hint
 from jobforge.sdk.job_group import GroupBlock, GroupHandle, WorkflowOptions
 from jobforge.sdk.pools import Sender
+from jobforge.sdk.worker_requests import (
+    AddToBatch,
+    CloseBatch,
+    CreateBatch,
+    inherit_from_current_job,
+)
 from jobforge.types.jobs import Enqueued, JobRequest
-from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
+from jobforge.types.workflows import BatchRequest, WorkflowInfo, WorkflowState
 
 _MOST_AT_ONCE = 50_000
 _FLUSH_SIZE = 1_000
@@ -57,7 +61,8 @@ class BatchHandle(GroupHandle[WorkflowInfo]):
             raise with_hint(error, None) from error
 
     def _build_add_call(self, jobs: tuple[AnyArgs, ...]) -> Call[list[Enqueued]]:
-        return calls.add_to_batch(self.id, _requests(jobs), tenant_id=self.tenant_id)
+        addition = inherit_from_current_job(AddToBatch(self.id, _requests(jobs)))
+        return addition.build_tenant_call(self.tenant_id)
 
     def _build_get_call(self) -> Call[WorkflowInfo]:
         return calls.get_batch(self.id, tenant_id=self.tenant_id)
@@ -122,7 +127,7 @@ class Batch(GroupBlock):
     async def _enqueue(self, sender: Sender) -> BatchHandle:
         await self._flush(sender)
         if self._request.open:
-            close = self._build_close_submission()
+            close = CloseBatch(self.handle.id)
             await self._client.submit(sender, close, self._tenant, self._conn)
         return self.handle
 
@@ -140,43 +145,14 @@ class Batch(GroupBlock):
 
     async def _flush(self, sender: Sender) -> None:
         if self._handle is None:
-            create = self._build_create_submission()
+            create = CreateBatch(self._request, self._jobs)
             tenant_id, made = await self._client.submit(sender, create, self._tenant, self._conn)
             self._handle = BatchHandle(self._client, tenant_id, made.id)
         elif self._jobs:
-            add = self._build_add_submission(self._handle.id)
+            add = AddToBatch(self._handle.id, self._jobs)
             await self._client.submit(sender, add, self._tenant, self._conn)
         self._jobs = []
 
-    def _build_create_submission(self) -> Submission[MadeBatch]:
-        request, jobs = inherit_from_current_job(inherit_into_batch, self._request), self._jobs
-        return Submission(
-            lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
-            "create_batch",
-            {"batch": request.to_json(), "jobs": [job.to_json() for job in jobs]},
-            lambda answer: MadeBatch(UUID(answer["id"]), []),
-        )
-
-    def _build_add_submission(self, batch_id: UUID) -> Submission[list[Enqueued]]:
-        jobs = self._jobs
-        return Submission(
-            lambda tenant_id: calls.add_to_batch(batch_id, jobs, tenant_id=tenant_id),
-            "add_to_batch",
-            {"id": batch_id, "jobs": [job.to_json() for job in jobs]},
-            lambda _: [],
-        )
-
-    def _build_close_submission(self) -> Submission[WorkflowState]:
-        batch_id = self.handle.id
-        return Submission(
-            lambda tenant_id: calls.close_batch(batch_id, tenant_id=tenant_id),
-            "close_batch",
-            {"id": batch_id},
-            WorkflowState,
-        )
-
 
 def _requests(jobs: tuple[AnyArgs, ...]) -> Sequence[JobRequest]:
-    return inherit_from_current_job(
-        inherit_trace, tracing.attach_traceparent([check_args(job).request for job in jobs])
-    )
+    return tracing.attach_traceparent([check_args(job).request for job in jobs])

@@ -8,11 +8,11 @@ An operation is written once for sync and async code: as a coroutine that takes 
 BlockingSender it never suspends, so `complete` runs it to its end without an event loop.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from inspect import isawaitable
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from jobforge import calls
@@ -41,21 +41,24 @@ from jobforge.payloads.size import (
     may_have_large_payload,
 )
 from jobforge.sdk.call_context import (
-    JobProcessChannel,
-    LoopJobServices,
     TenantIdCache,
     check_own_tenant,
     choose_tenant,
     find_process_channel,
-    inherit_correlation,
-    inherit_from_current_job,
     parse_tenant_uuid,
     refuse_inside_job,
 )
 from jobforge.sdk.enqueue_errors import tenant_lookup_error, with_hint
 from jobforge.sdk.enqueue_options import TenantRef
+from jobforge.sdk.inheritance import inherit_correlation
 from jobforge.sdk.large_payloads import LargePayloads
 from jobforge.sdk.pools import AsyncSender, BlockingSender, Pools, Sender
+from jobforge.sdk.worker_requests import (
+    EnqueueJobs,
+    TenantRequest,
+    WorkerRequest,
+    inherit_from_current_job,
+)
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
 
@@ -63,6 +66,7 @@ T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
 CallBuilder = Callable[[UUID], Call[T]]  # takes the tenant ID, which the call has as argument
 EnqueueCall = Call[Iterable[Enqueued]]
+SendRequest = Callable[[ClaimedJob, WorkerRequest[Any]], Awaitable[Any]]
 TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result of each request
 
 # Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
@@ -72,28 +76,15 @@ _TENANT_OF_API_KEY = ""  # not a slug: the server uses the API key's tenant
 _TENANT_LOOKUP_ERRORS = (NotFound, ConfigError, Denied, Unavailable)
 
 
-class Submission(NamedTuple, Generic[T]):
-    """A request such as a workflow: as an engine call, and as a message to a job's worker."""
-
-    build: CallBuilder[T]
-    kind: str
-    data: Json
-    read: Callable[[Json], T]
-
-
 class LargePayloadFound(Exception):
     """A payload in a stream of jobs is too large for a row."""
 
 
-class JobWorker(Protocol):
-    """The worker of the running job. In an event loop, its methods return awaitables."""
+class JobWorker(NamedTuple):
+    """The worker of the running job. In an event loop, `send` returns an awaitable."""
 
-    @property
-    def tenant_id(self) -> UUID: ...
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> Any: ...  # noqa: ANN401 - a list of Enqueued
-
-    def request(self, kind: str, data: Json) -> Any: ...  # noqa: ANN401 - JSON
+    tenant_id: UUID
+    send: Callable[[WorkerRequest[Any]], Any]
 
 
 def complete(operation: Coroutine[Any, Any, T]) -> T:
@@ -124,7 +115,7 @@ class EngineClient:
         self.tenant_ids = TenantIdCache()
         self._find_app_tenant = tenant
         self._find_artifacts = artifacts
-        self._job_services: LoopJobServices | None = None
+        self._send_request: SendRequest | None = None
         self._use_pools(pools, django, artifacts)
 
     def _use_pools(
@@ -141,7 +132,7 @@ class EngineClient:
         """Enqueue these jobs, all or none; return the tenant ID and one result per job."""
         worker = self._find_worker(sender, conn)
         with tracing.enqueue_span(jobs) as traced:
-            jobs = inherit_from_current_job(inherit_correlation, traced)
+            jobs = _inherit(traced)
             if worker is not None:
                 return await _enqueue_by_worker(worker, jobs, tenant)
             conn = self.django if conn is None else conn
@@ -152,15 +143,15 @@ class EngineClient:
                 raise with_hint(error, conn) from error
 
     async def submit(
-        self, sender: Sender, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+        self, sender: Sender, request: TenantRequest[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
         """Submit one request, all or nothing; return the tenant ID and the result."""
         worker = self._find_worker(sender, conn)
+        request = inherit_from_current_job(request)
         if worker is None:
-            return await self.send(sender, submission.build, tenant, conn)
+            return await self.send(sender, request.build_tenant_call, tenant, conn)
         check_own_tenant(tenant, worker.tenant_id)
-        answer = await _resolve(worker.request(submission.kind, submission.data))
-        return worker.tenant_id, submission.read(answer)
+        return worker.tenant_id, await _resolve(worker.send(request))
 
     async def send(
         self, sender: Sender, build: CallBuilder[T], tenant: TenantRef | None, conn: Conn
@@ -197,9 +188,9 @@ class EngineClient:
         """Return the ID of the tenant that is named, ambient, or the default."""
         return await self._find_tenant(sender, named, self.django)
 
-    def set_job_services(self, services: LoopJobServices) -> None:
-        """Route requests of jobs in this process's event loop through their worker."""
-        self._job_services = services
+    def set_request_sender(self, send: SendRequest) -> None:
+        """Send the requests of jobs in this process's event loop to their worker."""
+        self._send_request = send
 
     def switch_database(
         self, pools: Pools, django: str | None, artifacts: Callable[[], Artifacts] | None
@@ -296,13 +287,15 @@ class EngineClient:
         if conn is not None:
             self._refuse_connection(conn)
             return None
-        channel: JobProcessChannel | None = find_process_channel()
+        channel = find_process_channel()
+        if channel is not None:
+            return JobWorker(channel.tenant_id, channel.request)
         job = CURRENT_JOB.get()
-        if channel is not None or self._job_services is None or job is None:
-            return channel
+        if self._send_request is None or job is None:
+            return None
         if not sender.is_async:
             raise Conflict("In a worker's loop over HTTP, await aenqueue(…), or use async with")
-        return _LoopWorker(self._job_services, job)
+        return JobWorker(job.tenant_id, partial(self._send_request, job))
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:
@@ -312,30 +305,18 @@ class EngineClient:
             )
 
 
-class _LoopWorker(NamedTuple):
-    """The worker of a job in this event loop."""
-
-    services: LoopJobServices
-    job: ClaimedJob
-
-    @property
-    def tenant_id(self) -> UUID:
-        return self.job.tenant_id
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> Any:  # noqa: ANN401 - an awaitable
-        return self.services.enqueue(self.job, jobs)
-
-    def request(self, kind: str, data: Json) -> Any:  # noqa: ANN401 - an awaitable
-        return self.services.request(self.job, kind, data)
-
-
 async def _enqueue_by_worker(
     worker: JobWorker, jobs: Sequence[JobRequest], tenant: TenantRef | None
 ) -> TenantEnqueued:
     check_own_tenant(tenant, worker.tenant_id)
     batches = _split_batches(jobs, _MOST_JOBS)
-    results = [await _resolve(worker.enqueue(batch)) for batch in batches]
+    results = [await _resolve(worker.send(EnqueueJobs(batch))) for batch in batches]
     return worker.tenant_id, chain.from_iterable(results)
+
+
+def _inherit(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
+    job = CURRENT_JOB.get()
+    return jobs if job is None else inherit_correlation(job, jobs)
 
 
 async def _resolve(answer: Any) -> Any:  # noqa: ANN401 - an answer of the job's worker

@@ -12,17 +12,16 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, JobFailed, Json
-from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_workflow
 from jobforge.sdk.definition_settings import refuse_unknown
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import EngineClient, Submission, complete
+from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.enqueue import request_from_args
 from jobforge.sdk.enqueue_options import OnParentFailure, Parent, read_parents
 from jobforge.sdk.job_group import GroupBlock, GroupHandle, WorkflowOptions
 from jobforge.sdk.pools import Sender
+from jobforge.sdk.worker_requests import EnqueueWorkflow
 from jobforge.sdk.workflow_nodes import CURRENT_NODES, Nodes, WorkflowItem
 from jobforge.types.workflows import (
-    MadeWorkflow,
     WorkflowDetail,
     WorkflowRequest,
     WorkflowState,
@@ -150,7 +149,7 @@ class Workflow(GroupBlock, WorkflowItem):
     async def _enqueue(self, sender: Sender) -> WorkflowHandle:
         self._refuse_twice()
         tenant_id, created = await self._client.submit(
-            sender, self._submission(), self._tenant, self._conn
+            sender, EnqueueWorkflow(self._request()), self._tenant, self._conn
         )
         self.nodes.assign_handles(tenant_id, created.jobs)
         self._handle = WorkflowHandle(self._client, tenant_id, created.id)
@@ -182,22 +181,6 @@ class Workflow(GroupBlock, WorkflowItem):
         return WorkflowRequest(
             self._title, self.nodes.documents, self._input, self._correlation_id, *self._callbacks
         )
-
-    def _submission(self) -> Submission[MadeWorkflow]:
-        request = inherit_from_current_job(inherit_into_workflow, self._request())
-        return Submission(
-            lambda tenant_id: calls.enqueue_workflow(request, tenant_id=tenant_id),
-            "enqueue_workflow",
-            request.to_json(),
-            read_created_workflow,
-        )
-
-
-def read_created_workflow(answer: Json) -> MadeWorkflow:
-    """Parse the worker's response to a job's request to create a workflow."""
-    return MadeWorkflow(
-        UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}
-    )
 
 
 def _result(detail: WorkflowDetail) -> dict[str, Json]:

@@ -109,7 +109,7 @@ async def serve_worker(
         meters = _make_meters(config)
         worker = _make_worker(app, database, target, config, meters)
         if server is not None:
-            app.client.set_job_services(worker.job_services)
+            app.client.set_request_sender(worker.job_services.request)
         _configure_logs(config, worker.worker_id)
         interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
         if until_stdin_closes:

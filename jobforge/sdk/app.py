@@ -7,9 +7,9 @@ an app: a web server, a worker, or the process that forks jobs.
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from functools import update_wrapper
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
 
 from jobforge import calls
@@ -297,18 +297,20 @@ class JobForge:
         conn = options.get("conn")
         refuse_to_emit(conn)
         job = CURRENT_JOB.get()  # the event inherits the job's correlation and trace
-        build = partial(
-            calls.emit_event,
-            name,
-            data,
-            key=options.get("key"),
-            correlation_id=options.get("correlation_id") or (job and job.correlation_id),
-            traceparent=tracing.current_traceparent() or (job and job.traceparent),
-        )
+
+        def build(tenant_id: UUID) -> Call[UUID]:
+            return calls.emit_event(
+                name,
+                data,
+                key=options.get("key"),
+                correlation_id=options.get("correlation_id") or (job and job.correlation_id),
+                traceparent=tracing.current_traceparent() or (job and job.traceparent),
+                tenant_id=tenant_id,
+            )
+
         tenant = options.get("tenant")
-        return (await self.client.send(sender, lambda found: build(tenant_id=found), tenant, conn))[
-            1
-        ]
+        _, event_id = await self.client.run_for_tenant(sender, build, tenant, conn)
+        return event_id
 
     def _find_tenant(self, tenant: TenantRef | None) -> UUID:
         return complete(self.client.find_tenant(self.client.blocking, tenant))
@@ -316,9 +318,10 @@ class JobForge:
     def _add_function(
         self, function: Callable[..., Any], settings: DefinitionSettings
     ) -> CallableDefinition[..., Any, ..., Any]:
-        return self._add_definition(
-            CallableDefinition(function, settings, self.client, self._hooks)
-        )
+        definition: CallableDefinition[..., Any, ..., Any]
+        definition = CallableDefinition(function, settings, self.client, self._hooks)
+        update_wrapper(cast("Callable[..., Any]", definition), function)
+        return self._add_definition(definition)
 
     def _add_definition(self, definition: D) -> D:
         key = definition.settings.key

@@ -149,11 +149,11 @@ class EngineClient:
         worker = self._find_worker(sender, conn)
         request = inherit_from_current_job(request)
         if worker is None:
-            return await self.send(sender, request.build_tenant_call, tenant, conn)
+            return await self.run_for_tenant(sender, request.build_tenant_call, tenant, conn)
         check_own_tenant(tenant, worker.tenant_id)
         return worker.tenant_id, await _resolve(worker.send(request))
 
-    async def send(
+    async def run_for_tenant(
         self, sender: Sender, build: CallBuilder[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
         """Run a call for a tenant, in the transaction of `conn` or, without it, a separate one."""

@@ -1,5 +1,6 @@
 """What workflows and batches share: their options, their `with` block, and waiting for them."""
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar
 from uuid import UUID
@@ -28,12 +29,11 @@ class WorkflowOptions(TypedDict, total=False):
     conn: Any  # a connection of any of the libraries in integrations/
 
 
-class GroupBlock:
+class GroupBlock(ABC):
     """A `with` or `async with` block: its end enqueues what the block has collected."""
 
     def __enter__(self) -> Self:
-        self._open()
-        return self
+        return self._open()
 
     def __exit__(
         self,
@@ -45,8 +45,7 @@ class GroupBlock:
             self.enqueue()
 
     async def __aenter__(self) -> Self:
-        self._open()
-        return self
+        return self._open()
 
     async def __aexit__(
         self,
@@ -57,21 +56,21 @@ class GroupBlock:
         if self._close(is_failed=kind is not None):
             await self.aenqueue()
 
-    def enqueue(self) -> object:
-        raise NotImplementedError
+    @abstractmethod
+    def enqueue(self) -> object: ...
 
-    async def aenqueue(self) -> object:
-        raise NotImplementedError
+    @abstractmethod
+    async def aenqueue(self) -> object: ...
 
-    def _open(self) -> None:
-        """Prepare the block."""
+    def _open(self) -> Self:
+        return self
 
     def _close(self, *, is_failed: bool) -> bool:
         """End the block; return whether to enqueue what it has collected."""
         return not is_failed
 
 
-class GroupHandle(Generic[T]):
+class GroupHandle(ABC, Generic[T]):
     """A handle of a workflow or batch. Waiting polls the database with backoff."""
 
     _kind: ClassVar[str]
@@ -116,11 +115,11 @@ class GroupHandle(Generic[T]):
     def _wait_target(self) -> WaitTarget:
         return WaitTarget(self._kind, self.id, "id")
 
-    def _build_get_call(self) -> Call[T]:
-        raise NotImplementedError
+    @abstractmethod
+    def _build_get_call(self) -> Call[T]: ...
 
-    def _build_cancel_call(self, reason: str | None) -> Call[WorkflowState]:
-        raise NotImplementedError
+    @abstractmethod
+    def _build_cancel_call(self, reason: str | None) -> Call[WorkflowState]: ...
 
-    def _is_over(self, group: T) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _is_over(self, group: T) -> bool: ...

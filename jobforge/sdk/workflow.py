@@ -6,7 +6,7 @@ none.
 
 from collections.abc import Iterable
 from contextvars import Token
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 from uuid import UUID
 
 from jobforge import calls
@@ -155,8 +155,9 @@ class Workflow(GroupBlock, WorkflowItem):
         self._handle = WorkflowHandle(self._client, tenant_id, created.id)
         return self._handle
 
-    def _open(self) -> None:
+    def _open(self) -> Self:
         self._context_tokens.append(CURRENT_NODES.set(self.nodes))
+        return self
 
     def _close(self, *, is_failed: bool) -> bool:
         CURRENT_NODES.reset(self._context_tokens.pop())

@@ -39,8 +39,8 @@ import line are returned by methods. Do not instantiate them yourself.
 **Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
 which has the same arguments and the same result.
 
-**Defaults:** `...` in a signature means that you can omit the argument. The tables of
-[job](#jobforgejob) and [using](#definitionusing) describe these arguments.
+**Defaults:** you can also omit the two options that are shown without a default. `key` of
+[job](#jobforgejob) is then the function's name, and `open` of [batch](#jobforgebatch) is false.
 
 | Type | Meaning |
 |---|---|
@@ -94,9 +94,11 @@ class Documented:
     is_constructed: bool = False  # whether users call its constructor
     hidden: frozenset[str] = frozenset()
     has_fields: bool = False  # whether its fields are part of the API
+    type_argument: str = "T"  # in place of T in the methods of a generic base
 
 
 _ENQUEUER = ("Enqueuer", "sdk.enqueue")
+_GROUP_HANDLE = ("GroupHandle", "sdk.job_group")
 # Members for workers, which are not part of the API.
 _OF_WORKERS = frozenset(
     {
@@ -150,9 +152,11 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
     "Workflows and batches": (
         Documented("Workflow", "sdk.workflow"),
         Documented("Node", "sdk.workflow_nodes", hidden=frozenset({"set_handle"})),
-        Documented("WorkflowHandle", "sdk.workflow"),
+        Documented(
+            "WorkflowHandle", "sdk.workflow", (_GROUP_HANDLE,), type_argument="WorkflowDetail"
+        ),
         Documented("Batch", "sdk.batch"),
-        Documented("BatchHandle", "sdk.batch"),
+        Documented("BatchHandle", "sdk.batch", (_GROUP_HANDLE,), type_argument="WorkflowInfo"),
         Documented("WorkflowDetail", "types.workflows", has_fields=True),
         Documented("WorkflowInfo", "types.workflows", has_fields=True),
         Documented("NodeInfo", "types.workflows", has_fields=True),
@@ -276,7 +280,8 @@ def _class(documented: Documented) -> Iterator[str]:
         yield from _method("JobForge", "job", _job_decorator(), {})
     for name, method in members.items():
         if not _is_property(method) and not _is_async_twin(name, members):
-            yield from _method(documented.name, name, method, members)
+            for part in _method(documented.name, name, method, members):
+                yield part.replace("-> T\n", f"-> {documented.type_argument}\n")
     if documented.name == "Client":
         yield from _operations()
 
@@ -348,7 +353,9 @@ def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
 def _job_decorator() -> Function:
     """Return the overload of `@jf.job(…)` with the settings, and the docstring of its class."""
     decorator = find_classes("sdk.decorator")["JobDecorator"]
-    overloads = [each for each in decorator.body if isinstance(each, ast.FunctionDef)]
+    overloads = [
+        each for each in decorator.body if isinstance(each, ast.FunctionDef) and each.decorator_list
+    ]
     (found,) = [each for each in overloads if list_keywords(each)]
     docstring = decorator.body[:1]
     return ast.FunctionDef("job", found.args, docstring, [], found.returns)

@@ -20,6 +20,7 @@ from typing import Any
 
 from jobforge import Cancel, Context, JobForge, Retry
 from jobforge.sdk.call_context import find_process_channel
+from jobforge.sdk.engine_client import complete
 from jobforge.worker.isolation.channel import SocketChannel
 from jobforge.worker.isolation.frames import FrameKind, encode_frame
 
@@ -143,7 +144,7 @@ def enqueue_for(tenant: str) -> None:
 
 @jf.job
 def name_tenant() -> str:
-    return str(jf.client.tenant_id(None))
+    return str(complete(jf.client.find_tenant(jf.client.blocking, None)))
 
 
 @jf.job

@@ -139,7 +139,8 @@ async def test_a_job_can_enqueue_large_payloads(
     async with _working(harness, artifacts, "admin_login"):
         child = UUID(await (await jobs.pass_on.aenqueue(size=600_000)).aresult(30))
         job = (await harness.wait_for_state(child)).job
-    assert await harness.app.client.aget_result(job) == "p" * 1_200_000
+    client = harness.app.client
+    assert await client.get_result(client.awaiting, job) == "p" * 1_200_000
 
 
 async def test_jobs_get_the_large_results_of_other_jobs(

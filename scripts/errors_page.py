@@ -15,7 +15,7 @@ _HEAD = """\
 
 This page lists all error codes. It is generated from the error classes. Codes are stable, so
 programs can compare them. Messages are for people and may change. The code is available as
-`error.code` in Python, as `code` in the body of an [HTTP](http.md#errors) error response, and in
+`error.code` in Python, as `code` in the body of an [HTTP](http-errors.md#errors) error response, and in
 the `--json` output of the [command line](cli.md#output-and-errors).
 
 - **SQLSTATE** is present if a [SQL function](sql.md#errors) raises the error.
@@ -26,7 +26,7 @@ the `--json` output of the [command line](cli.md#output-and-errors).
 A failed attempt has an `error` with the `type`, `message` and `traceback` of the exception that the
 handler raised. If the attempt failed in a request to another service, the `error` also has the
 `code`. An attempt that ended for another reason has a `reason`: see
-[Resource limits](isolation.md#resource-limits). To find out why a job is not running, see
+[Resource limits](resource-limits.md#resource-limits). To find out why a job is not running, see
 [Why a job is not running](explain.md).
 """
 

@@ -132,7 +132,10 @@ def test_the_generated_api_page_is_current() -> None:
 
 
 def test_the_routes_of_the_guide_exist() -> None:
-    guide = (api_page.PAGE.parent / "http.md").read_text(encoding="utf-8")
+    pages = ("http", "http-auth", "live-stream", "worker-protocol")
+    guide = "".join(
+        (api_page.PAGE.parent / f"{page}.md").read_text(encoding="utf-8") for page in pages
+    )
     named = set(re.findall(r"\$URL(/[\w/$]+)", guide))
     assert len(named) > 8
     known = [re.sub(r"{\w+}", "[^/]+", path) for _, path in RULES]

@@ -234,7 +234,7 @@ _REMEDIES = {
     "child_failed": "Check the child job; `return_failures=True` gathers without raising.",
     "wait_timeout": "Wait again: the job continues.",
     "egress_failed": "Read the message; JobForge retries the attempt.",
-    "address_not_allowed": "Use a public https address, or [allow it](connectors.md#allowed-destinations).",
+    "address_not_allowed": "Use a public https address, or ask the operator to allow this one.",
     "unreachable": "Check the receiver; JobForge retries the request.",
     "tls_error": "Fix the receiver's certificate.",
     "deadline_exceeded": "Make the receiver respond faster; JobForge retries the request.",

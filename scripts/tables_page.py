@@ -125,7 +125,10 @@ def _words() -> dict[str, str]:
 def _table(conn: Connection, table: dict[str, Any], descriptions: dict[str, str]) -> Iterator[str]:
     yield f"## {table['name']}\n"
     if table["name"] in descriptions:
-        yield f"{descriptions[table['name']]}\n"
+        first, stop, rest = descriptions[table["name"]].partition(". ")
+        yield f"{first}{stop.strip()}\n"
+        if rest:
+            yield f"{rest.replace('docs/query-plans.md', '[Query plans](query-plans.md)')}\n"
     policies = [f"`{row['name']}`" for row in _rows(conn, _POLICIES, table)]
     kind = "History table. " if table["is_history"] else ""
     yield f"{kind}Policies: {', '.join(policies) or 'none'}.\n"

@@ -177,14 +177,14 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
             yield "| Field | Type | Description |\n|---|---|---|"
             for field, inner in schema["properties"].items():
                 mark = "Required." if field in required else ""
-                description = " ".join(filter(None, [mark, _description(inner)]))
+                description = " ".join(filter(None, [mark, field_description(inner)]))
                 yield f"| `{field}` | {_type(inner)} | {description} |"
             yield ""
         for example in schema.get("examples", [])[:1]:
             yield f"```json\n{json.dumps(example, indent=2, ensure_ascii=False)}\n```\n"
 
 
-def _description(schema: dict[str, Any]) -> str:
+def field_description(schema: dict[str, Any]) -> str:
     """Return the description of a field, or of the type that it allows next to null."""
     options = [schema, *schema.get("anyOf", [])]
     return next((each["description"] for each in options if "description" in each), "")

@@ -10,6 +10,7 @@ from jobforge.api.auth.permissions import RULES, Rule
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.field_descriptions import FIELDS, PARAMETERS
 from jobforge.api.problems import STATUSES, Problem
+from jobforge.api.schema_field_descriptions import SCHEMA_FIELDS
 from jobforge.errors import JobForgeError, Json
 from jobforge.types.api_keys import Role
 
@@ -75,7 +76,7 @@ def list_error_codes(status: int) -> list[str]:
 def _describe_fields(schemas: dict[str, Any]) -> None:
     for schema_name, schema in schemas.items():
         for name, field in schema.get("properties", {}).items():
-            _describe(field, FIELDS.get(f"{schema_name}.{name}") or FIELDS.get(name))
+            _describe(field, SCHEMA_FIELDS.get(f"{schema_name}.{name}") or FIELDS.get(name))
 
 
 def _describe(item: dict[str, Any], description: str | None) -> None:

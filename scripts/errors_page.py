@@ -32,7 +32,7 @@ from jobforge import errors
 try:
     send_invoice.enqueue(order=4711)
 except errors.QueueFull as error:
-    print(error.code)    # tenant_queue_full
+    print(error.code)  # tenant_queue_full
     print(error.detail)  # {'depth': 1000, 'limit': 1000}
 ```
 

@@ -41,7 +41,7 @@ _GUIDES = {
     "stats": "[Statistics](statistics.md)",
     "tenants": "[Tenants](tenancy.md) and [Limits](limits.md)",
     "workers": "[Isolation levels](isolation.md#levels)",
-    "keys": "[HTTP](http.md)",
+    "keys": "[Authentication](http-auth.md)",
     "config": "[Settings](configuration.md)",
     "doctor": "[Doctor](doctor.md)",
     "db": "[Install](install.md) and [Operations](operations.md)",

@@ -32,9 +32,22 @@ PAGE = ROOT / "docs" / "python-api.md"
 _HEAD = """\
 # Python API
 
-This page is generated from the docstrings. It lists the public classes of the package `jobforge` with
-their methods and attributes. [Python](python.md) is the guide. Classes that are shown without an
-import line are returned by methods. Do not instantiate them yourself.
+This reference lists the public classes of the package `jobforge` with their methods and attributes.
+It is generated from the docstrings. To learn how to use them, start with the guide,
+[Python](python.md).
+
+| You want to | See |
+|---|---|
+| declare jobs | [`JobForge.job`](#jobforgejob) |
+| enqueue a job, with options | [`Definition.enqueue`](#definitionenqueue), [`Definition.using`](#definitionusing) |
+| wait for a result | [`Handle.result`](#handleresult) |
+| report progress, use secrets and steps in a handler | [`Context`](#context) |
+| combine jobs | [`JobForge.workflow`](#jobforgeworkflow), [`JobForge.batch`](#jobforgebatch) |
+| list and change jobs through a server | [`Client`](#client) |
+| test jobs | [Testing](#testing) |
+
+Classes that are shown without an import line are returned by methods. Do not instantiate them
+yourself.
 
 **Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
 which has the same arguments and the same result.
@@ -49,7 +62,7 @@ which has the same arguments and the same result.
 | `TenantRef` | UUID or slug of a tenant |
 | `Json` | any value that JSON can represent |
 | `conn` | connection of psycopg, SQLAlchemy, Django or asyncpg: [supported connections](python.md#in-your-own-transaction) |
-| `Isolation` | `"process"` or `"inline"`: [Isolation](isolation.md) |
+| `Isolation` | `"process"` or `"inline"`: [comparison](worker.md#inline-and-isolated-jobs) |
 | `CatchUpOption` | `"none"`, `"last"` or `"all"`: [missed runs](schedules.md#missed-runs-catch_up) |
 | `OverlapOption` | `"allow"`, `"skip"`, `"queue"` or `"cancel_running"`: [overlapping jobs](schedules.md#overlapping-jobs-overlap) |
 | `Dedupe` | duration, or `"active"`: [options](python.md#enqueuing) |

@@ -71,7 +71,7 @@ _SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
             "FailHook": "sdk/hooks.ts",
             "EndHook": "sdk/hooks.ts",
             "Scalar": "sdk/step-log.ts",
-            "Page": "calls/jobs.ts",
+            "Page": "types/jobs.ts",
             "PgHandle": "db/queryable.ts",
             "KyselyHandle": "db/queryable.ts",
             "DrizzleHandle": "db/queryable.ts",

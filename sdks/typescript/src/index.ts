@@ -1,6 +1,5 @@
 /** The public API: apps, definitions, enqueuing, and what handlers receive and throw. */
 
-export type { Explanation, History } from "./calls/index.ts";
 export type { Queryable } from "./db/queryable.ts";
 export * as errors from "./errors.ts";
 export { redact, redactText, registerSecret } from "./redact/index.ts";
@@ -23,7 +22,9 @@ export {
 export type {
   Enqueued,
   EnqueueStatus,
+  Explanation,
   FinalState,
+  History,
   Job,
   JobFilter,
   JobListing,

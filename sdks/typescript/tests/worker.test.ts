@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
 import type { BackgroundLoop } from "../src/background-loop.ts";
+import type { JsonArgument } from "../src/calls/call.ts";
 import type { MonitoredLink } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
 import type { JobOptions } from "../src/sdk/settings.ts";
@@ -132,9 +133,9 @@ const IDLE_LOOP = { waitForWake: async () => false } as unknown as BackgroundLoo
 function createFailingClaimer(sqlstates: readonly string[]) {
   const sent: string[] = [];
   const link = {
-    run: async (call: { readonly name: string }) => {
+    run: async (call: { readonly function: string }) => {
       const sqlstate = sqlstates[sent.length];
-      sent.push(call.name);
+      sent.push(call.function);
       if (sqlstate !== undefined) throw new errors.JobForgeError(null, { detail: { sqlstate } });
       return [];
     },
@@ -598,7 +599,7 @@ test("a lease that another has taken is given up, and its outcome is not recorde
 /** Return a run that only records its calls, and the recorded calls. */
 function recordingRun() {
   const [stops, deadlines]: [string[], number[]] = [[], []];
-  const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
+  const job = { job_id: randomUUID(), lease: 1 } as ClaimedJob;
   const run = {
     ...{ job, hasEnded: false },
     stop: (why: string) => void stops.push(why),
@@ -654,8 +655,8 @@ test("a step that comes too late ends the run of its job", async () => {
 test("a step that cannot be stored fails only its own job", async () => {
   const { job } = recordingRun();
   const sizes: number[] = [];
-  const run = async (call: { readonly values: readonly unknown[] }) => {
-    const steps = JSON.parse(String(call.values[1])) as { name: string }[];
+  const run = async (call: { readonly arguments: { readonly steps: JsonArgument } }) => {
+    const steps = JSON.parse(call.arguments.steps.text) as { name: string }[];
     sizes.push(steps.length);
     if (steps.some(({ name }) => name === "bad")) throw new errors.Invalid("planted");
     return steps.map(() => "ok");

@@ -108,7 +108,7 @@ export class HeartbeatLoop {
 
   /** Advance a due operation by one step. While operations are due, the next step follows soon. */
   async #advanceOperations(): Promise<void> {
-    if (await this.#link.run(advanceOperations())) {
+    if ((await this.#link.run(advanceOperations())) > 0) {
       this.#beatAt = Math.min(this.#beatAt, now() + OPERATE_S);
     }
   }

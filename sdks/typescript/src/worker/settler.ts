@@ -13,7 +13,14 @@ import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import { emit, isEnabled, jobFields, type Level } from "../observability/logs.ts";
 import { RELEASED_VERDICT, type Verdict } from "../sdk/verdict.ts";
-import type { ClaimedJob, Note, OutcomeReport, Settled, Token } from "../types/jobs.ts";
+import {
+  type ClaimedJob,
+  leaseKey,
+  type Note,
+  type OutcomeReport,
+  type Settled,
+  type Token,
+} from "../types/jobs.ts";
 import { now } from "./clock.ts";
 import type { LeaseTable } from "./leases.ts";
 import type { NoteBuffer } from "./notes.ts";
@@ -131,7 +138,7 @@ export class Settler {
    */
   async #warmUp(): Promise<void> {
     this.#isWarm = true;
-    const unknownJob = { tenant_id: NO_ID, job_id: NO_ID, lease: "0" };
+    const unknownJob = { tenant_id: NO_ID, job_id: NO_ID, lease: 0 };
     await this.#link.run(succeedJobs(this.#workerId, [unknownJob], null));
   }
 
@@ -245,7 +252,7 @@ export class Settler {
     const results = hasResults ? plain.map(({ report }) => report.verdict?.result) : null;
     const unsettled = await this.#link.run(succeedJobs(this.#workerId, jobs, results));
     const wasSettled = ({ job }: FinishedRun) =>
-      unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
+      unsettled.size === 0 || !unsettled.has(leaseKey(job));
     this.#sending = [...others, ...plain.filter((finished) => !wasSettled(finished))];
     this.settled += plain.length - unsettled.size;
     if (!isEnabled("debug")) return;
@@ -257,13 +264,9 @@ export class Settler {
   async #send(sending: readonly FinishedRun[]): Promise<void> {
     const reports = sending.map(({ job, report }) => buildReport(job, report));
     const results = await this.#link.run(completeJobs(this.#workerId, reports));
-    const byLease = new Map(
-      sending.map(
-        (finished) => [`${finished.job.job_id}.${finished.job.lease}`, finished] as const,
-      ),
-    );
+    const byLease = new Map(sending.map((finished) => [leaseKey(finished.job), finished] as const));
     for (const settled of results) {
-      const finished = byLease.get(`${settled.job_id}.${settled.lease}`);
+      const finished = byLease.get(leaseKey(settled));
       if (finished === undefined) continue;
       if (settled.status === "busy") {
         this.#deferBusy(finished);

@@ -110,7 +110,7 @@ export class Worker implements JobServices {
     const names = listServedNames(served);
     this.#slots = new Slots(queues);
     this.#registration = registerWorker({
-      workerId: this.workerId,
+      worker_id: this.workerId,
       queues: Object.keys(queues),
       slots: this.#slots.total,
       definitions: names,
@@ -225,7 +225,7 @@ export class Worker implements JobServices {
 
   async enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
     const requests = inheritFields(job, jobs);
-    return await this.#database.runFor(job.tenant_id, (id) => enqueueJobs(requests, id));
+    return await this.#database.runFor(job.tenant_id, enqueueJobs(requests));
   }
 
   async saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void> {
@@ -240,10 +240,8 @@ export class Worker implements JobServices {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]> {
-    const step = { name, index, jobs: inheritFields(job, jobs) };
-    return await this.#database.runFor(job.tenant_id, (id) =>
-      enqueueChildren(this.workerId, job, step, id),
-    );
+    const call = enqueueChildren(this.workerId, job, name, index, inheritFields(job, jobs));
+    return await this.#database.runFor(job.tenant_id, call);
   }
 
   secret(name: string): string {

@@ -64,8 +64,8 @@ _SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
         },
         {
             "DatabaseOptions": "db/database.ts",
-            "Isolation": "sdk/settings.ts",
-            "Size": "sdk/settings.ts",
+            "Isolation": "sdk/definition-settings.ts",
+            "Size": "sdk/definition-settings.ts",
             "StartHook": "sdk/hooks.ts",
             "SuccessHook": "sdk/hooks.ts",
             "FailHook": "sdk/hooks.ts",

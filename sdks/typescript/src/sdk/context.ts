@@ -16,7 +16,7 @@ import {
 } from "../types/jobs.ts";
 import { replaceUnencodable } from "../types/jsonb.ts";
 import { DurableContext, type StepChannel } from "./durable.ts";
-import { Cancelled } from "./retry.ts";
+import { Cancelled } from "./outcome-exceptions.ts";
 
 const MAX_MESSAGE_LENGTH = 8_000;
 const MAX_REDACTED_LENGTH = 32 * 1024;

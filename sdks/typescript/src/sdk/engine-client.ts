@@ -27,8 +27,14 @@ import type {
   Page,
   State,
 } from "../types/jobs.ts";
-import { AMBIENT_TENANT, CURRENT_JOB, inheritFields } from "./job-scope.ts";
-import { chooseTenant, isUuid, TenantIdCache } from "./tenancy.ts";
+import {
+  AMBIENT_TENANT,
+  CURRENT_JOB,
+  chooseTenant,
+  inheritFields,
+  isUuid,
+  TenantIdCache,
+} from "./call-context.ts";
 
 const MAX_JOBS = 5_000; // per statement
 

@@ -13,8 +13,8 @@ import {
 import { type RedactionScope, redactHead } from "../redact/index.ts";
 import type { Json, JsonObject, Outcome } from "../types/jobs.ts";
 import { replaceUnencodable } from "../types/jsonb.ts";
-import { Cancel, Dead, Retry, Snooze } from "./retry.ts";
-import type { DefinitionSettings } from "./settings.ts";
+import type { DefinitionSettings } from "./definition-settings.ts";
+import { Cancel, Dead, Retry, Snooze } from "./outcome-exceptions.ts";
 import type { Suspension } from "./step-log.ts";
 
 // The engine stores errors of up to 64 KiB.

@@ -4,7 +4,6 @@
  * of the history ahead of time.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import {
   advanceOperations,
   type Call,
@@ -12,6 +11,7 @@ import {
   heartbeatJobs,
   reapJobs,
 } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Unavailable } from "../errors.ts";
 import { emit } from "../observability/logs.ts";

@@ -7,9 +7,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Invalid } from "../errors.ts";
 import { jobScope } from "../redact/index.ts";
+import { CURRENT_JOB } from "../sdk/call-context.ts";
 import { Context } from "../sdk/context.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import { CURRENT_JOB } from "../sdk/job-scope.ts";
 import type { Suspension } from "../sdk/step-log.ts";
 import {
   isFinal,
@@ -34,7 +34,7 @@ import {
   type Run,
   type Runner,
   SUCCEEDED,
-} from "./runner.ts";
+} from "./runner-protocol.ts";
 
 const MAX_TENANTS = 1_000;
 

@@ -8,7 +8,7 @@
 import type { StopReason } from "../sdk/verdict.ts";
 import { type Beat, type ClaimedJob, leaseKey, type Token } from "../types/jobs.ts";
 import { now, resync } from "./clock.ts";
-import type { Run } from "./runner.ts";
+import type { Run } from "./runner-protocol.ts";
 
 interface HeldLease {
   readonly run: Run;

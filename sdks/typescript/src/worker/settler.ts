@@ -7,8 +7,8 @@
  * lease until its outcome is settled.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import { emit, isEnabled, jobFields, type Level } from "../observability/logs.ts";
@@ -24,7 +24,7 @@ import {
 import { now } from "./clock.ts";
 import type { LeaseTable } from "./leases.ts";
 import type { NoteBuffer } from "./notes.ts";
-import { type Report, SUCCEEDED } from "./runner.ts";
+import { type Report, SUCCEEDED } from "./runner-protocol.ts";
 
 const MAX_BATCH = 1_000;
 const MAX_BATCH_SIZE = 16 * 1024 ** 2;

@@ -4,8 +4,8 @@
  * the jobs hold their leases; the engine recognizes duplicates.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import { saveSteps } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, InvalidResult, LeaseLost, Unavailable } from "../errors.ts";
 import { type ClaimedJob, type Json, leaseKey, type SaveStatus, type Step } from "../types/jobs.ts";

@@ -8,12 +8,11 @@
  * The loops run concurrently: while a claim is in flight, jobs of the previous claim run, and
  * finished jobs collect for the next settle batch. The heartbeat loop extends the leases; the lease
  * watch loop stops jobs whose lease was not extended in time. Running a job is left to the runners
- * (runner.ts).
+ * (runner-protocol.ts).
  */
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { BackgroundLoop } from "../background-loop.ts";
 import {
   type Call,
   enqueueChildren,
@@ -22,15 +21,16 @@ import {
   registerWorker,
   unregisterWorker,
 } from "../calls/index.ts";
+import { BackgroundLoop } from "../db/background-loop.ts";
 import type { Database } from "../db/database.ts";
 import { MonitoredLink, Outage } from "../db/outage.ts";
 import { emit, type Fields, isEnabled, jobFields } from "../observability/logs.ts";
 import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
 import type { JobForge } from "../sdk/app.ts";
+import { inheritFields } from "../sdk/call-context.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import { inheritFields } from "../sdk/job-scope.ts";
-import type { Isolation } from "../sdk/settings.ts";
-import { Secrets } from "../security/secrets.ts";
+import type { Isolation } from "../sdk/definition-settings.ts";
+import { Secrets } from "../security/secret-lookup.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -49,7 +49,7 @@ import { LeaseTable } from "./leases.ts";
 import { JobListener } from "./listener.ts";
 import { NoteBuffer } from "./notes.ts";
 import { checkOptions, defaultQueues, type WorkerOptions } from "./options.ts";
-import { type JobServices, RELEASED, type Report, type Runner } from "./runner.ts";
+import { type JobServices, RELEASED, type Report, type Runner } from "./runner-protocol.ts";
 import { Settler } from "./settler.ts";
 import { Slots } from "./slots.ts";
 import { StepWriter } from "./step-writer.ts";

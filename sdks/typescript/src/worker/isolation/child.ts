@@ -11,9 +11,9 @@ import { Invalid, NotFound } from "../../errors.ts";
 import { eraseEnvironment, refuseDebugger } from "../../process/hardening.ts";
 import { jobScope } from "../../redact/index.ts";
 import { findApp } from "../../sdk/app.ts";
+import { CURRENT_JOB, type JobProcessChannel } from "../../sdk/call-context.ts";
 import { Context, type JobChannel } from "../../sdk/context.ts";
 import type { Runnable } from "../../sdk/definition.ts";
-import { CURRENT_JOB, type JobProcessChannel } from "../../sdk/job-scope.ts";
 import type { Suspension } from "../../sdk/step-log.ts";
 import {
   type Verdict,

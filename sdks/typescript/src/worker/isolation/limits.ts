@@ -6,7 +6,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import type { ProcessLimits } from "../../sdk/settings.ts";
+import type { ProcessLimits } from "../../sdk/definition-settings.ts";
 
 const MIB = 1024 ** 2;
 const PAGE = 4096;

@@ -112,7 +112,7 @@ _BASES: dict[str, tuple[str, str, dict[str, str]]] = {
 _INTERNAL = {
     "[BRAND]",
     *("buildRegistration", "buildRegistrations", "database", "dump", "handle", "handler"),
-    *("hasFollowUpHooks", "hooks", "invoke", "note", "params", "readResult", "requestStop"),
+    *("hasFollowUpHooks", "hooks", "invoke", "params", "readResult", "requestStop"),
     *("requests", "servedVersions", "settings", "wasCompleted", "withJobFields"),
 }
 _INTERNAL_OF = {
@@ -124,7 +124,6 @@ _INTERNAL_OF = {
     "Handle": {"constructor"},
     "Log": {"constructor"},
     "JobForge": {"definitions"},
-    "Worker": {"enqueue", "enqueueChildren", "saveStep", "secret"},
 }
 
 # Names in the sources, and what the page shows instead.

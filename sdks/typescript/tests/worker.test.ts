@@ -51,7 +51,8 @@ test("a handler's answer is the result of its handle", async () => {
   });
 });
 
-test("a payload that cannot be sent ends its job and no other", async () => {
+/** Return two jobs that double a number; the test damages `bad`. */
+async function enqueueDoubles() {
   const jf = newApp();
   const { queues, inline } = inlineQueue();
   const double = jf.job(
@@ -62,6 +63,11 @@ test("a payload that cannot be sent ends its job and no other", async () => {
   await jf.register();
   const bad = await double.enqueue({ number: 1 });
   const good = await double.enqueue({ number: 21 });
+  return { jf, queues, bad, good };
+}
+
+test("a payload that cannot be sent ends its job and no other", async () => {
+  const { jf, queues, bad, good } = await enqueueDoubles();
   await withClient(async (client) => {
     const numbers = `[${Array(9000).fill("1e131071").join(",")}]`;
     await client.query("begin");
@@ -83,16 +89,7 @@ test("a payload that cannot be sent ends its job and no other", async () => {
 });
 
 test("steps that cannot be sent end their job and no other", async () => {
-  const jf = newApp();
-  const { queues, inline } = inlineQueue();
-  const double = jf.job(
-    unique("double"),
-    { ...inline, params: z.object({ number: z.number() }) },
-    async (_ctx, { number }) => 2 * number,
-  );
-  await jf.register();
-  const bad = await double.enqueue({ number: 1 });
-  const good = await double.enqueue({ number: 21 });
+  const { jf, queues, bad, good } = await enqueueDoubles();
   await withClient(async (client) => {
     await client.query("update jobforge.jobs set flags = flags | 4 where id = $1", [bad.id]);
     await client.query(

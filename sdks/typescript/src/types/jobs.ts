@@ -13,14 +13,16 @@ export type FinalState = (typeof FINAL_STATES)[number];
 /** The state of a job. `canceling` is a running job that was asked to stop. */
 export type State = "scheduled" | "blocked" | "queued" | "running" | "canceling" | FinalState;
 
-export type Outcome =
-  | "succeeded"
-  | "failed"
-  | "timed_out"
-  | "crashed"
-  | "canceled"
-  | "released"
-  | "snoozed";
+export const OUTCOMES = [
+  "succeeded",
+  "failed",
+  "timed_out",
+  "crashed",
+  "canceled",
+  "released",
+  "snoozed",
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
 /**
  * The result of an enqueue. `existing`: a job with this key already exists and was not changed.
@@ -120,17 +122,21 @@ export class ClaimedJob implements Token {
   }
 }
 
-/** How an attempt ended, for complete_jobs. */
-export interface OutcomeReport extends Token {
+/** How an attempt ended. The engine decides the state of the job that follows from it. */
+export interface Verdict {
   readonly outcome: Outcome;
-  readonly started_at: string;
   readonly result?: Json | undefined;
   readonly error?: JsonObject | undefined;
   readonly reason?: string | undefined;
   readonly final?: boolean | undefined;
   readonly retry_in_s?: number | undefined;
   readonly run_at?: string | undefined;
+  /** Set if the job is snoozed to wait: what it waits for. */
   readonly wait?: JsonObject | undefined;
+}
+
+/** The process of an attempt, if it was a separate one. */
+export interface ProcessReport {
   readonly exit_code?: number | undefined;
   readonly pid?: number | undefined;
   readonly peak_memory_bytes?: number | undefined;
@@ -139,7 +145,13 @@ export interface OutcomeReport extends Token {
   readonly stderr_tail?: string | undefined;
 }
 
-export type NoteKind = "progress" | "log" | "event";
+/** An ended attempt, for complete_jobs. */
+export interface OutcomeReport extends Token, Verdict, ProcessReport {
+  readonly started_at: string;
+}
+
+export const NOTE_KINDS = ["progress", "log", "event"] as const;
+export type NoteKind = (typeof NOTE_KINDS)[number];
 
 /** A progress report, log line or custom event of a running job. */
 export interface Note extends Token {

@@ -27,14 +27,8 @@ import type {
   JsonObject,
   NoteKind,
 } from "../types/jobs.ts";
-import {
-  type JobServices,
-  type OnEnd,
-  type Report,
-  type Run,
-  type Runner,
-  SUCCEEDED,
-} from "./runner-protocol.ts";
+import type { JobServices } from "./job-services.ts";
+import { type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "./runner-protocol.ts";
 
 const MAX_TENANTS = 1_000;
 

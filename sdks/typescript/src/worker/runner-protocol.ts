@@ -5,35 +5,22 @@
  */
 
 import type { Runnable } from "../sdk/definition.ts";
-import type { StopReason, Verdict } from "../sdk/verdict.ts";
-import type {
-  ClaimedJob,
-  Enqueued,
-  JobRequest,
-  Json,
-  JsonObject,
-  NoteKind,
-} from "../types/jobs.ts";
+import { RELEASED_VERDICT, type StopReason, SUCCEEDED_VERDICT } from "../sdk/verdict.ts";
+import type { ClaimedJob, ProcessReport, Verdict } from "../types/jobs.ts";
 
 /**
  * How a run ended. Everything except the result is redacted. The verdict is null if the lease was
  * lost: nothing is settled then.
  */
-export interface Report {
+export interface Report extends ProcessReport {
   readonly verdict: Verdict | null;
-  readonly exit_code?: number | undefined;
-  readonly pid?: number | undefined;
-  readonly peak_memory_bytes?: number | undefined;
-  readonly cpu_ms?: number | undefined;
-  readonly stdout_tail?: string | undefined;
-  readonly stderr_tail?: string | undefined;
 }
 
 /** Called once for each job that runs. */
 export type OnEnd = (job: ClaimedJob, report: Report) => void;
 
-export const SUCCEEDED: Report = { verdict: { outcome: "succeeded" } };
-export const RELEASED: Report = { verdict: { outcome: "released" } };
+export const SUCCEEDED: Report = { verdict: SUCCEEDED_VERDICT };
+export const RELEASED: Report = { verdict: RELEASED_VERDICT };
 
 /** A job that is running. */
 export interface Run {
@@ -61,27 +48,4 @@ export interface Runner {
 
 export function isReport(started: Run | Report): started is Report {
   return "verdict" in started;
-}
-
-/** What the worker offers to running jobs. */
-export interface JobServices {
-  readonly workerId: string;
-  /**
-   * Store a note with the next batch. Of several progress reports of a job, only the latest is
-   * stored.
-   */
-  note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void;
-  /** Enqueue jobs for the job's tenant. They inherit its correlation ID and trace. */
-  enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]>;
-  /** Resolves when the step is stored. Rejects with LeaseLost or InvalidResult. */
-  saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void>;
-  /** Enqueue jobs as a step: stored together with the step, or not at all. */
-  enqueueChildren(
-    job: ClaimedJob,
-    name: string,
-    index: number,
-    jobs: readonly JobRequest[],
-  ): Promise<readonly Enqueued[]>;
-  /** Return a secret and redact it in logs from now on. Throws NotFound. */
-  secret(name: string): string;
 }

@@ -12,7 +12,7 @@ import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import { emit, isEnabled, jobFields, type Level } from "../observability/logs.ts";
-import { RELEASED_VERDICT, type Verdict } from "../sdk/verdict.ts";
+import { RELEASED_VERDICT } from "../sdk/verdict.ts";
 import {
   type ClaimedJob,
   leaseKey,
@@ -20,6 +20,7 @@ import {
   type OutcomeReport,
   type Settled,
   type Token,
+  type Verdict,
 } from "../types/jobs.ts";
 import { now } from "./clock.ts";
 import type { LeaseTable } from "./leases.ts";

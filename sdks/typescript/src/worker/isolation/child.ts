@@ -16,7 +16,6 @@ import { Context, type JobChannel } from "../../sdk/context.ts";
 import type { Runnable } from "../../sdk/definition.ts";
 import type { Suspension } from "../../sdk/step-log.ts";
 import {
-  type Verdict,
   verdictFromError,
   verdictFromInvalidResult,
   verdictFromResult,
@@ -29,6 +28,7 @@ import type {
   Json,
   JsonObject,
   NoteKind,
+  Verdict,
 } from "../../types/jobs.ts";
 import { restrictEnvironment } from "./environment.ts";
 import { encodeLine, LineDecoder, MAX_LINE_BYTES } from "./lines.ts";

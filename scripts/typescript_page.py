@@ -93,7 +93,7 @@ _SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
         {
             "Client of the HTTP API": ("ServerClient", "ServerOptions"),
             "Requests and responses": (
-                *("NewJob", "MadeJob", "ServedJob", "JobHistory", "ListQuery", "JobPage"),
+                *("NewJob", "CreatedJob", "ServedJob", "JobHistory", "ListQuery", "JobPage"),
                 *("PreviewRequest", "Preview", "components", "operations", "paths"),
             ),
         },

@@ -127,9 +127,9 @@ export class Definition<P extends z.ZodObject, R>
 
   invoke(ctx: Context, job: ClaimedJob): unknown {
     const args = this.#readArguments(job);
-    const [own, everyones] = [this.hooks.start, this.#appHooks.start];
-    if (own.length + everyones.length === 0) return this.handler(ctx, args);
-    return runStartHooks([...own, ...everyones], ctx).then(() => this.handler(ctx, args));
+    const [hooks, appHooks] = [this.hooks.start, this.#appHooks.start];
+    if (hooks.length + appHooks.length === 0) return this.handler(ctx, args);
+    return runStartHooks([...hooks, ...appHooks], ctx).then(() => this.handler(ctx, args));
   }
 
   dump(ctx: Context, result: unknown): Json | undefined {

@@ -357,7 +357,7 @@ function chooseEvent(settled: Settled, verdict: Verdict): readonly [string, Leve
 function replaceRefused({ job, report, durationS }: FinishedRun, error: unknown): FinishedRun[] {
   emit("outcome.refused", { ...jobFields(job), error: String(error) }, "error");
   if (report.verdict?.error?.type === UNREADABLE) return [];
-  const words = { type: UNREADABLE, message: String(error) };
-  const verdict: Verdict = { outcome: "failed", error: words, final: true };
+  const details = { type: UNREADABLE, message: String(error) };
+  const verdict: Verdict = { outcome: "failed", error: details, final: true };
   return [new FinishedRun(job, { verdict }, durationS)];
 }

@@ -6,7 +6,6 @@ the closing brace in the column of its first line.
 """
 
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,12 +156,6 @@ _MEMBER = re.compile(
 )
 _PRIVATE = re.compile(r"^  (?:async |readonly |get )*#")
 _VALUES = re.compile(r"\(typeof (\w+)\)\[number\]")
-
-
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page() -> str:
@@ -369,7 +362,3 @@ def _resolve(entry: str, file: str) -> str:
 
 def _read(file: str) -> str:
     return (SOURCES / file).read_text(encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,12 +60,6 @@ _INTROS = {
 _AREAS = {"worker": "Worker protocol"}
 # Pydantic writes the largest integer of Postgres as a float, which rounds it up.
 _MOST = 2**63 - 1
-
-
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page() -> str:
@@ -225,6 +218,3 @@ _BOUNDS = {
     "maximum": "to",
     "maxLength": "up to",
 }
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,5 @@
 """Writes docs/errors.md, the list of all error codes, from the error tree."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -254,12 +253,6 @@ _REMEDIES = {
 }
 
 
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
-
-
 def page() -> str:
     errors = {error.code: error for error in _errors(JobForgeError)}
     groups = [
@@ -311,7 +304,3 @@ def _row(error: type[JobForgeError]) -> str:
 
 def _meaning(error: type[JobForgeError]) -> str:
     return (error.__doc__ or "").splitlines()[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,13 +5,12 @@ its columns; everything else comes from the catalog.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from column_descriptions import describe_column
-from fresh_database import Connection, open_fresh_database
+from fresh_database import Connection
 
 from jobforge.db.schema_files import SQL
 
@@ -76,13 +75,6 @@ select pg_get_indexdef(i.indexrelid) as definition
 _POLICIES = """
 select polname as name from pg_policy where polrelid = %s order by polname
 """
-
-
-def main() -> int:
-    with open_fresh_database() as conn:
-        PAGE.write_text(page(conn), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page(conn: Connection) -> str:
@@ -157,7 +149,3 @@ def _index(definition: str) -> str:
     """Shorten `create unique index x on only jobforge.y using btree (…)`."""
     kind, name, rest = re.findall(r"^CREATE (.*?)INDEX (\w+) ON .*? USING (.*)$", definition)[0]
     return f"{name}  {kind}INDEX {rest.removeprefix('btree ')}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

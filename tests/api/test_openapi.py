@@ -144,7 +144,7 @@ def test_codes_are_listed_under_the_status_they_come_with() -> None:
 
 
 def test_the_generated_api_page_is_current() -> None:
-    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), "run scripts/api_page.py"
+    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), "run make pages"
 
 
 def test_the_routes_of_the_guide_exist() -> None:

@@ -16,7 +16,7 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class BackgroundLoop:
-    """`wake` and `stop` both end the step's `wait_for_wake` early.
+    """`wake` and `stop` both end the step's `wait_for_wake` early, as does setting `wake_event`.
 
     With `failure_event`, the loop logs this event for any error. Without it, the loop logs
     `worker.failed`, and leaves the loss of the database to the worker's MonitoredLink.
@@ -26,13 +26,14 @@ class BackgroundLoop:
         self,
         name: str,
         step: Callable[["BackgroundLoop"], Awaitable[None]],
+        wake_event: asyncio.Event | None = None,
         *,
         failure_event: str | None = None,
     ) -> None:
         self._name = name
         self._step = step
+        self._wake_event = wake_event or asyncio.Event()
         self._failure_event = failure_event
-        self._wake_event = asyncio.Event()
         self._stopped = asyncio.Event()
         self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 

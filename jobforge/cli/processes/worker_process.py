@@ -22,6 +22,7 @@ from jobforge.cli.engine import explain_database_errors, explain_server_errors
 from jobforge.cli.processes.supervisor import Supervisor
 from jobforge.client.address import ServerAddress, address_from_config
 from jobforge.config import Config, secret_files
+from jobforge.config.settings import SECRET_FILES
 from jobforge.db import Database
 from jobforge.errors import ConfigError
 from jobforge.observability import logs
@@ -206,11 +207,9 @@ def _register_secrets(config: Config) -> None:
             _register(setting, str(password or ""))
     proxy = urlsplit(config.egress_proxy or "").password
     _register("egress_proxy", proxy and unquote(proxy))
-    for setting in (
-        *("key", "artifacts_secret_key", "metrics_token", "secret_key", "secret_key_previous"),
-        *("session_secret", "jwt_secret"),
-    ):
-        _register(setting, getattr(config, setting))
+    for setting in SECRET_FILES.values():
+        if not setting.endswith("_url"):
+            _register(setting, getattr(config, setting))
     for name in config.job_environment:
         value = environment().get(name)
         if value and is_secret_name(name) and not register_secret(value):

@@ -22,8 +22,9 @@ from integration.terminal import InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli import export, listing_output, output
+from jobforge.cli.context import TenantSession
 from jobforge.cli.engine import DirectEngine
-from jobforge.cli.tenant_session import TenantSession
+from jobforge.config import Config
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 ACME = uuid4()
@@ -212,7 +213,7 @@ def test_a_job_that_was_deleted_in_the_meantime_is_left_out(
     there, gone = _enqueue(conn, 2)
     page = db.run(conn, calls.list_jobs(tenant_id=ACME))
     conn.execute("delete from jobforge.jobs where id = %s", [gone])
-    session = TenantSession(DirectEngine(conn), ACME)
+    session = TenantSession(DirectEngine(conn, Config()), ACME)
     fields = export.parse_job_fields("id,payload")
     assert export.export_jobs(session, [page], fields, export.write_json_lines, "-") == 1
     assert json.loads(capsysbinary.readouterr().out)["id"] == there

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jobforge.api.auth.principal import Principal
-from jobforge.errors import Forbidden, OutOfScope
+from jobforge.errors import Forbidden, Invalid, OutOfScope
 from jobforge.types.api_keys import Role
 
 PREFIX = "/api/v1"
@@ -253,3 +253,11 @@ RULES: dict[tuple[str, str], Rule] = {
 }
 
 SCOPES = sorted({rule.scope for rule in RULES.values() if rule.roles not in {_PUBLIC, _ANYBODY}})
+
+
+def check_scopes(scopes: Iterable[str]) -> None:
+    """Raise Invalid for an unknown scope."""
+    for scope in scopes:
+        if scope not in SCOPES:
+            hint = "Use AREA:read or AREA:write, such as jobs:read"
+            raise Invalid(f"Invalid scope {scope!r}", field="scopes", hint=hint)

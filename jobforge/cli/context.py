@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from uuid import UUID
@@ -134,8 +134,8 @@ class CommandContext(typer.Context):
 
     @property
     def listing_format(self) -> ListingFormat:
-        names = ("as_json", "as_json_lines", "field_names", "no_header")
-        return ListingFormat(*(self.params[name] for name in names))
+        names = (each.name for each in fields(ListingFormat) if each.name in self.params)
+        return ListingFormat(**{name: self.params[name] for name in names})
 
     @property
     def job_filter(self) -> "JobFilter":

@@ -47,7 +47,7 @@ def to_listing_document(job: JobListing) -> dict[str, Json]:
 def _redact_fields(
     thing: Job | JobListing | Attempt | JobEvent | StoredStep, *names: str
 ) -> dict[str, Json]:
-    return {**asdict(thing), **{name: _redact(getattr(thing, name)) for name in names}}
+    return {**asdict(thing), **{name: redact(getattr(thing, name)) for name in names}}
 
 
 def print_history(history: JobHistory, steps: Sequence[StoredStep]) -> None:
@@ -90,7 +90,3 @@ def _describe_attempt(attempt: Attempt) -> str:
     return (
         f"{attempt.outcome} after {output.format_duration(attempt.ended_at - attempt.started_at)}"
     )
-
-
-def _redact(value: Json) -> Json:
-    return redact(value)

@@ -23,6 +23,7 @@ class ListingFormat:
     as_json_lines: bool = False
     field_names: str | None = None
     no_header: bool = False
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         if self.as_json and self.as_json_lines:
@@ -48,34 +49,23 @@ def read_pages(
 
 
 def print_listing(
-    things: Sequence[T],
-    kind: type[T],
-    line: Callable[[T], output.OutputRow] | None = None,
-    document: Callable[[T], output.OutputRow] | None = None,
-    *,
-    form: ListingFormat,
-    quiet: bool = False,
-) -> None:
-    """Print a listing. `line` returns a table row, `document` all fields; default: asdict."""
-    print_pages([things], kind, line, document, form=form, quiet=quiet)
-
-
-def print_pages(
     pages: Iterable[Sequence[T]],
     kind: type[T],
     line: Callable[[T], output.OutputRow] | None = None,
     document: Callable[[T], output.OutputRow] | None = None,
     *,
     form: ListingFormat,
-    quiet: bool = False,
 ) -> None:
-    """Print a listing page by page; parameters as in `print_listing`."""
+    """Print a listing, page by page.
+
+    `line` returns a table row, `document` all fields; default: asdict.
+    """
     whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # T is a dataclass
     shown = whole if form.as_json or form.as_json_lines or line is None else line
     if form.field_names is not None:
         shown = partial(_pick_fields, whole, parse_field_names(form.field_names, kind))
     rows = ([shown(thing) for thing in page] for page in pages)
-    if quiet:
+    if form.quiet:
         output.print_lines(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # commands with -q list objects with an id
     elif form.as_json:
         output.print_array(chain.from_iterable(rows))

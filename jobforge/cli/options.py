@@ -15,7 +15,6 @@ TYPER_SETTINGS: dict[str, Any] = {
 }
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only IDs.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="Omit the header line of the table.")]
 FieldNames = Annotated[
     str | None,

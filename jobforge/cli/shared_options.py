@@ -104,6 +104,12 @@ def listing_options(
     """Select the format and the fields of a listing."""
 
 
+def quiet_options(
+    *, quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only IDs.")] = False
+) -> None:
+    """Print only IDs."""
+
+
 def filter_options(
     *,
     state: Annotated[
@@ -151,5 +157,6 @@ ENGINE = (connection_options,)
 TENANT = (tenant_options, connection_options)
 TENANT_OR_ALL = (tenant_or_all_options, connection_options)
 LISTING = (listing_options,)
+QUIET = (quiet_options,)
 FILTER = (filter_options,)
 BULK = (bulk_options,)

@@ -109,7 +109,7 @@ def test_a_page_is_printed_before_the_next_one_is_requested(
         yield [Item(uuid4(), "second")]
         assert "second" in capsys.readouterr().out
 
-    listing_output.print_pages(pages(), Item, form=form)
+    listing_output.print_listing(pages(), Item, form=form)
 
 
 def test_pages_of_a_table_share_its_titles_and_their_widths(

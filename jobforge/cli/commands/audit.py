@@ -34,7 +34,7 @@ def audit(
     entries = context.engine.run(
         calls.list_audit(filter_, limit=limit, tenant_id=context.tenant_id_or_all)
     )
-    print_listing(entries, AuditEntry, _to_row, _to_document, form=context.listing_format)
+    print_listing([entries], AuditEntry, _to_row, _to_document, form=context.listing_format)
 
 
 def _to_document(entry: AuditEntry) -> dict[str, Json]:

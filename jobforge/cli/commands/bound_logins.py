@@ -47,7 +47,7 @@ def logins(context: CommandContext) -> None:
     """List the database logins that are bound to tenants."""
     with context.connect() as conn:
         found = db.run(conn, calls.list_bound_logins())
-    print_listing(found, BoundLogin, _to_row, form=context.listing_format)
+    print_listing([found], BoundLogin, _to_row, form=context.listing_format)
 
 
 def _to_row(login: BoundLogin) -> output.OutputRow:

@@ -12,8 +12,8 @@ from jobforge.cli.bulk import confirm, read_secret
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext, TenantSession
 from jobforge.cli.listing_output import print_listing
-from jobforge.cli.options import AsJson, Quiet, Yes
-from jobforge.cli.shared_options import LISTING, TENANT
+from jobforge.cli.options import AsJson, Yes
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT
 from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json, NotFound
 from jobforge.types.connectors import ConnectorConfig
@@ -50,11 +50,11 @@ SealedSecretsOption = Annotated[
 ]
 
 
-@app.command("list", options=LISTING + TENANT)
-def list_(context: CommandContext, *, quiet: Quiet = False) -> None:
+@app.command("list", options=QUIET + LISTING + TENANT)
+def list_(context: CommandContext) -> None:
     """List configurations by name."""
     configs = context.run(calls.list_connector_configs(limit=200))
-    print_listing(configs, ConnectorConfig, _to_row, form=context.listing_format, quiet=quiet)
+    print_listing([configs], ConnectorConfig, _to_row, form=context.listing_format)
 
 
 @app.command()

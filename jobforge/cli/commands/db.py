@@ -113,7 +113,7 @@ def status(context: CommandContext) -> None:
     """
     with context.connect() as conn:
         files = migration_plan.status(conn)
-    print_listing(files, migration_plan.FileStatus, form=context.listing_format)
+    print_listing([files], migration_plan.FileStatus, form=context.listing_format)
 
 
 @app.command()

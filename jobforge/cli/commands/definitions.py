@@ -10,7 +10,7 @@ from jobforge.cli import completions, output
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.engine import CliEngine
-from jobforge.cli.listing_output import print_pages, read_pages
+from jobforge.cli.listing_output import print_listing, read_pages
 from jobforge.cli.options import AsJson, PayloadArgument
 from jobforge.cli.payload_args import parse_payload
 from jobforge.cli.shared_options import ENGINE, LISTING
@@ -51,7 +51,7 @@ def list_(
         call = calls.list_definitions(prefix=prefix, limit=size, after=last.key if last else None)
         return context.engine.run(call)
 
-    print_pages(read_pages(read), DefinitionListing, _to_row, form=context.listing_format)
+    print_listing(read_pages(read), DefinitionListing, _to_row, form=context.listing_format)
 
 
 @app.command()

@@ -20,11 +20,10 @@ from jobforge.cli.options import (
     LimitOption,
     NoHeader,
     PayloadArgument,
-    Quiet,
     check_choice,
 )
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.shared_options import LISTING, TENANT, IdArgument
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
 from jobforge.client.http_only_requests import try_trigger
 from jobforge.errors import Json, NotFound
 from jobforge.redact import redact
@@ -81,17 +80,16 @@ def send(
     output.print_value("id", event_id, as_json=as_json)
 
 
-@app.command("list", options=LISTING + TENANT)
+@app.command("list", options=QUIET + LISTING + TENANT)
 def list_(
     context: CommandContext,
     *,
     name: EventNameOption = None,
     limit: LimitOption = 50,
-    quiet: Quiet = False,
 ) -> None:
     """List events, newest first."""
     events = context.run(calls.list_events(EventFilter(name), limit=limit))
-    print_listing(events, EventListing, _to_row, form=context.listing_format, quiet=quiet)
+    print_listing([events], EventListing, _to_row, form=context.listing_format)
 
 
 @app.command()
@@ -190,7 +188,7 @@ def deliveries(
         made = context.run(calls.list_event_deliveries(found, limit=limit, outcome=wanted))
     except NotFound as error:
         raise NotFound(error.message, hint="jobforge triggers list") from error
-    print_listing(made, EventDelivery, form=context.listing_format)
+    print_listing([made], EventDelivery, form=context.listing_format)
 
 
 def _react(session: TenantSession, event_id: UUID, trigger_id: UUID) -> Reaction:

@@ -43,7 +43,7 @@ def list_(
 ) -> None:
     """List failure groups, most recent failure first."""
     found = _list_groups(context.session, definition)
-    print_listing(found, FailureGroup, _to_row, _to_document, form=context.listing_format)
+    print_listing([found], FailureGroup, _to_row, _to_document, form=context.listing_format)
 
 
 @app.command()

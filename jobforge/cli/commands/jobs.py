@@ -16,20 +16,19 @@ from jobforge.cli.filters import (
     narrow_filter,
     run_filtered_operation,
 )
-from jobforge.cli.listing_output import print_pages
+from jobforge.cli.listing_output import print_listing
 from jobforge.cli.options import (
     AsJson,
     FieldNames,
     NewAttemptsOption,
     PayloadArgument,
-    Quiet,
     ReasonOption,
     Yes,
     check_choice,
     omit_none,
 )
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.shared_options import BULK, FILTER, LISTING, TENANT, IdArgument
+from jobforge.cli.shared_options import BULK, FILTER, LISTING, QUIET, TENANT, IdArgument
 from jobforge.cli.time_args import parse_duration, parse_moment
 from jobforge.cli.top_data import to_job_row
 from jobforge.errors import Conflict, Invalid
@@ -48,7 +47,7 @@ IdempotencyKeyOption = Annotated[
 _DEFAULT_LIMIT = 50
 
 
-@app.command("list", options=LISTING + FILTER + TENANT)
+@app.command("list", options=QUIET + LISTING + FILTER + TENANT)
 def list_(
     context: CommandContext,
     *,
@@ -62,7 +61,6 @@ def list_(
     everything: Annotated[
         bool, typer.Option("--all", help="List all matching jobs, page by page.")
     ] = False,
-    quiet: Quiet = False,
 ) -> None:
     """List jobs, newest first."""
     if everything and limit is not None:
@@ -71,13 +69,12 @@ def list_(
     pages = filters.list_pages(
         context.session, narrow_filter(context.job_filter, {"key": key}), maximum
     )
-    print_pages(
+    print_listing(
         pages,
         JobListing,
         to_job_row,
         job_view.to_listing_document,
         form=context.listing_format,
-        quiet=quiet,
     )
 
 

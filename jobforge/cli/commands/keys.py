@@ -12,8 +12,8 @@ from jobforge.cli.bulk import confirm
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.listing_output import print_listing
-from jobforge.cli.options import AsJson, Quiet, Yes, check_choice
-from jobforge.cli.shared_options import ENGINE, LISTING, TENANT
+from jobforge.cli.options import AsJson, Yes, check_choice
+from jobforge.cli.shared_options import ENGINE, LISTING, QUIET, TENANT
 from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json
 from jobforge.security.api_keys import create_key, rotate_key
@@ -69,12 +69,12 @@ def create(
     output.print_new_secret("key", created.text, "Key", created.id, as_json=as_json)
 
 
-@app.command("list", options=LISTING + TENANT)
-def list_(context: CommandContext, *, quiet: Quiet = False) -> None:
+@app.command("list", options=QUIET + LISTING + TENANT)
+def list_(context: CommandContext) -> None:
     """List the newest 200 API keys, of one tenant or across all tenants."""
     tenant_id = None if context.params["tenant"] is None else context.session.tenant_id
     keys = context.engine.run(calls.list_api_keys(limit=200, tenant_id=tenant_id))
-    print_listing(keys, ApiKey, _to_row, form=context.listing_format, quiet=quiet)
+    print_listing([keys], ApiKey, _to_row, form=context.listing_format)
 
 
 @app.command()

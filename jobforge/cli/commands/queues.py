@@ -38,7 +38,7 @@ def list_(context: CommandContext) -> None:
     Operators see the counts across all tenants by default.
     """
     queues = context.engine.run(calls.list_queues(tenant_id=context.tenant_id_or_all))
-    print_listing(queues, QueueInfo, to_queue_row, form=context.listing_format)
+    print_listing([queues], QueueInfo, to_queue_row, form=context.listing_format)
 
 
 @app.command()

@@ -61,7 +61,7 @@ def stats(
         by=_parse_by(by),
         tenant_id=context.tenant_id_or_all,
     )
-    print_listing(context.engine.run(call), Statistic, _to_row, form=context.listing_format)
+    print_listing([context.engine.run(call)], Statistic, _to_row, form=context.listing_format)
 
 
 @app.command(options=LISTING + ENGINE)
@@ -78,7 +78,7 @@ def usage(
     if as_csv:
         typer.echo(usage_as_csv(used), nl=False)
         return
-    print_listing(used, Usage, form=context.listing_format)
+    print_listing([used], Usage, form=context.listing_format)
 
 
 def _parse_until(text: str | None) -> datetime | None:

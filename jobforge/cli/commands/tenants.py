@@ -17,12 +17,11 @@ from jobforge.cli.options import (
     AsJson,
     BurstOption,
     MaxStartsOption,
-    Quiet,
     WaitOption,
     Yes,
     omit_none,
 )
-from jobforge.cli.shared_options import ENGINE, LISTING
+from jobforge.cli.shared_options import ENGINE, LISTING, QUIET
 from jobforge.cli.time_args import parse_rate
 from jobforge.errors import Invalid, Json, NotFound
 from jobforge.types.tenants import TenantInfo
@@ -47,15 +46,11 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 )
 
 
-@app.command("list", options=LISTING + ENGINE)
-def list_(context: CommandContext, *, quiet: Quiet = False) -> None:
+@app.command("list", options=QUIET + LISTING + ENGINE)
+def list_(context: CommandContext) -> None:
     """List the tenants that have settings."""
-    print_listing(
-        context.engine.run(calls.list_tenants()),
-        TenantInfo,
-        form=context.listing_format,
-        quiet=quiet,
-    )
+    tenants = context.engine.run(calls.list_tenants())
+    print_listing([tenants], TenantInfo, form=context.listing_format)
 
 
 @app.command()

@@ -12,8 +12,8 @@ from jobforge.cli.bulk import confirm
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.listing_output import print_listing
-from jobforge.cli.options import AsJson, LimitOption, Quiet, Yes, check_choice, omit_none
-from jobforge.cli.shared_options import LISTING, TENANT, IdArgument
+from jobforge.cli.options import AsJson, LimitOption, Yes, check_choice, omit_none
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
 from jobforge.cli.time_args import parse_moment
 from jobforge.cli.trigger_options import DefinitionOption, parse_settings, trigger_options
 from jobforge.errors import Invalid, Json
@@ -24,7 +24,7 @@ from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 app = CommandGroup(TENANT)
 
 
-@app.command("list", options=LISTING + TENANT)
+@app.command("list", options=QUIET + LISTING + TENANT)
 def list_(
     context: CommandContext,
     *,
@@ -35,14 +35,11 @@ def list_(
     enabled: Annotated[
         bool | None, typer.Option("--enabled/--disabled", help="State to match.")
     ] = None,
-    quiet: Quiet = False,
 ) -> None:
     """List the newest 200 triggers."""
     which = TriggerFilter(_parse_type(type_) if type_ else None, definition, enabled=enabled)
     triggers = context.run(calls.list_triggers(which, limit=200))
-    print_listing(
-        triggers, Trigger, _to_row, _to_document, form=context.listing_format, quiet=quiet
-    )
+    print_listing([triggers], Trigger, _to_row, _to_document, form=context.listing_format)
 
 
 @app.command()
@@ -171,7 +168,7 @@ def firings(
     found = context.run(
         calls.list_firings(context.session.find_id("trigger", trigger), limit=limit)
     )
-    print_listing(found, Firing, form=context.listing_format)
+    print_listing([found], Firing, form=context.listing_format)
 
 
 @app.command("next", options=())

@@ -12,8 +12,8 @@ from jobforge.cli.bulk import confirm, read_secret
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.listing_output import print_listing
-from jobforge.cli.options import AsJson, LimitOption, Quiet, Yes, check_choice, omit_none
-from jobforge.cli.shared_options import LISTING, TENANT, IdArgument
+from jobforge.cli.options import AsJson, LimitOption, Yes, check_choice, omit_none
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
 from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json
 from jobforge.security import webhook_secrets
@@ -38,11 +38,11 @@ DescriptionOption = Annotated[
 ]
 
 
-@app.command("list", options=LISTING + TENANT)
-def list_(context: CommandContext, *, quiet: Quiet = False) -> None:
+@app.command("list", options=QUIET + LISTING + TENANT)
+def list_(context: CommandContext) -> None:
     """List webhooks, newest first."""
     webhooks = context.run(calls.list_webhooks(limit=200))
-    print_listing(webhooks, Webhook, _to_row, form=context.listing_format, quiet=quiet)
+    print_listing([webhooks], Webhook, _to_row, form=context.listing_format)
 
 
 @app.command()
@@ -161,7 +161,7 @@ def send_test(context: CommandContext, webhook: IdArgument, *, as_json: AsJson =
     output.print_value("delivery_id", delivery_id, as_json=as_json)
 
 
-@app.command(options=LISTING + TENANT)
+@app.command(options=QUIET + LISTING + TENANT)
 def deliveries(
     context: CommandContext,
     webhook: IdArgument,
@@ -171,12 +171,11 @@ def deliveries(
         typer.Option(metavar="STATE", help="State to match: pending, delivered or failed."),
     ] = None,
     limit: LimitOption = 50,
-    quiet: Quiet = False,
 ) -> None:
     """List a webhook's deliveries, newest first. --json includes the responses."""
     webhook_id = context.session.find_id("webhook", webhook)
     found = context.run(calls.list_deliveries(webhook_id, _parse_state(state), limit=limit))
-    print_listing(found, Delivery, _to_delivery_row, form=context.listing_format, quiet=quiet)
+    print_listing([found], Delivery, _to_delivery_row, form=context.listing_format)
 
 
 @app.command()

@@ -40,7 +40,7 @@ def list_(
     """
     workers = context.engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]
-    print_listing(shown, WorkerInfo, to_worker_row, form=context.listing_format)
+    print_listing([shown], WorkerInfo, to_worker_row, form=context.listing_format)
 
 
 @app.command()

@@ -10,9 +10,9 @@ from jobforge import calls
 from jobforge.cli import output, workflow_graph
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
-from jobforge.cli.listing_output import print_pages, read_pages
-from jobforge.cli.options import AsJson, Quiet, ReasonOption, check_choice
-from jobforge.cli.shared_options import LISTING, TENANT, IdArgument
+from jobforge.cli.listing_output import print_listing, read_pages
+from jobforge.cli.options import AsJson, ReasonOption, check_choice
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
 from jobforge.errors import Json
 from jobforge.redact import redact
 from jobforge.types.workflows import NodeInfo, WorkflowDetail, WorkflowFilter, WorkflowInfo
@@ -22,7 +22,7 @@ app = CommandGroup(TENANT)
 _STATES = ("running", "succeeded", "failed", "canceled")
 
 
-@app.command("list", options=LISTING + TENANT)
+@app.command("list", options=QUIET + LISTING + TENANT)
 def list_(
     context: CommandContext,
     *,
@@ -34,7 +34,6 @@ def list_(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of results.")] = 50,
-    quiet: Quiet = False,
 ) -> None:
     """List workflows, newest first."""
     if state is not None:
@@ -47,7 +46,7 @@ def list_(
         )
 
     pages, form = read_pages(read, limit), context.listing_format
-    print_pages(pages, WorkflowInfo, _to_row, _to_document, form=form, quiet=quiet)
+    print_listing(pages, WorkflowInfo, _to_row, _to_document, form=form)
 
 
 @app.command()

@@ -21,6 +21,7 @@ _PAGE = resource.getpagesize()
 _PROC = Path("/proc")
 _MOST_PASSES = 100
 _LONGEST_STAT = 4096  # about 50 numbers and a short name
+_CHILDREN_CHUNK = 4096
 
 
 class ProcEntry(NamedTuple):
@@ -52,9 +53,18 @@ def read_table() -> ProcTable:
 def read_children(pid: int) -> set[int] | None:
     """Return the children of the process's main thread; None if the kernel does not list them."""
     try:
-        return {int(word) for word in (_PROC / f"{pid}/task/{pid}/children").read_bytes().split()}
+        fd = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        text = b""
+        while part := os.read(fd, _CHILDREN_CHUNK):
+            text += part
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return set(map(int, text.split()))
 
 
 def find_descendants(roots: Iterable[int], table: ProcTable) -> set[int]:

@@ -39,12 +39,12 @@ class CommandGroup:
     def callback(self, *, options: OptionSets) -> Callable[[CommandFunction], CommandFunction]:
         """Decorate the function that runs without a command of the group."""
         self._callback_options = options
-        return self._app.callback(invoke_without_command=True)
+        return self._app.callback(invoke_without_command=True, no_args_is_help=False)
 
     def build_command(self) -> Any:  # noqa: ANN401 - typer does not export the class
         """Return the only command of this module."""
-        command = get_command(self._app)
-        _add_options(command, *self._options)
+        command, [options] = get_command(self._app), self._options
+        _add_options(command, options)
         return command
 
     def build_group(self, summary: str) -> Any:  # noqa: ANN401 - typer does not export the class

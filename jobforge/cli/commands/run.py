@@ -5,11 +5,11 @@ lookup of a tenant's slug.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 from uuid import UUID
 
 import typer
@@ -31,9 +31,11 @@ from jobforge.sdk.definition import Definition
 from jobforge.sdk.loader import load_app
 from jobforge.sdk.outcome_exceptions import AttemptSuspended
 from jobforge.sdk.verdict import verdict_from_error
+from jobforge.sdk.worker_requests import SaveStep, WorkerRequest
 from jobforge.security.secret_lookup import Secrets
 from jobforge.types.job_history import JobEvent
-from jobforge.types.jobs import Enqueued, JobRequest
+
+T = TypeVar("T")
 
 _NO_TENANT = UUID(int=0)
 
@@ -62,7 +64,7 @@ def run(
         raise InvalidPayload(
             error.message, field=error.field, hint=f"jobforge run {format_sample_arguments(found)}"
         ) from error
-    channel = PrintingChannel(config.secrets_dir)
+    channel = PrintingChannel(job.tenant_id, config.secrets_dir)
     output.print_json(_invoke(found, Context(job, channel), arguments))
 
 
@@ -70,6 +72,7 @@ def run(
 class PrintingChannel:
     """The channel of a job in this process. Prints the job's notes and steps."""
 
+    tenant_id: UUID
     secrets_dir: Path | None
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
@@ -81,16 +84,14 @@ class PrintingChannel:
         register_secret(value)
         return value
 
-    def enqueue(self, _: Sequence[JobRequest]) -> list[Enqueued]:
-        raise Invalid("`jobforge run` has no worker: enqueue with the app's connection")
+    def request(self, request: WorkerRequest[T]) -> T:
+        if not isinstance(request, SaveStep):
+            raise Invalid(f"`jobforge run` has no worker, which {request.kind} requires")
+        output.note(f"step {request.name}: {request.result!r}")
+        return cast("T", None)
 
-    def request(self, kind: str, data: Json) -> None:
-        if kind != "save_step":
-            raise Invalid(f"`jobforge run` has no worker, which {kind} requires")
-        output.note(f"step {data['name']}: {data['result']!r}")
-
-    async def request_async(self, kind: str, data: Json) -> None:
-        self.request(kind, data)
+    async def request_async(self, request: WorkerRequest[T]) -> T:
+        return self.request(request)
 
 
 def _find(definitions: Mapping[str, Definition[..., Any]], key: str) -> Definition[..., Any]:
@@ -112,9 +113,7 @@ def _find_tenant(config: Config) -> UUID:
             return find_tenant(engine, config.tenant)
 
 
-def _invoke(
-    definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]
-) -> Json:
+def _invoke(definition: Definition[..., Any], context: Context, arguments: dict[str, Any]) -> Json:
     try:
         result = _call(definition, context, arguments)
     except (Exception, AttemptSuspended) as error:
@@ -123,7 +122,7 @@ def _invoke(
     return definition.dump(result)
 
 
-def _call(definition: Definition[..., Any], context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - the handler's return type
+def _call(definition: Definition[..., Any], context: Context, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - the handler's return type
     result = definition.invoke(context, arguments)
     if not definition.is_async:
         return result

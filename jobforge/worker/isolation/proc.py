@@ -9,7 +9,6 @@ import contextlib
 import os
 import resource
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -180,15 +179,9 @@ def living(table: ProcTable) -> Iterator[ProcEntry]:
     return (each for each in table.values() if not each.is_zombie)
 
 
-def now() -> float:
-    """Return the seconds since boot."""
-    return time.clock_gettime(_CLOCK)
-
-
 def ticks(moment: float) -> int:
     """Convert the moment to the unit of `ProcEntry.started`."""
     return int(moment * _TICKS_PER_S)
 
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

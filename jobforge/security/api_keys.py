@@ -111,7 +111,7 @@ def _return_key(call: Call[UUID], key: PlaintextApiKey) -> Call[CreatedKey]:
     created = Result(
         stored.columns, lambda rows: CreatedKey(stored.from_rows(rows), key.text), _read_created_key
     )
-    return Call(call.function, call.arguments, created)
+    return call.with_result(created)
 
 
 def _read_created_key(response: Json) -> CreatedKey:

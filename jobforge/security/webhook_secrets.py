@@ -38,7 +38,7 @@ def create_webhook(
         webhook_id, settings, secret=_seal(key, webhook_id, secret), tenant_id=tenant_id
     )
     created = CreatedWebhook(webhook_id, secret_text(secret))
-    return Call(call.function, call.arguments, Result("", lambda _: created, _read_created_webhook))
+    return call.with_result(Result("", lambda _: created, _read_created_webhook))
 
 
 def edit_webhook(
@@ -70,7 +70,7 @@ def rotate_webhook(
         tenant_id=tenant_id,
     )
     text = secret_text(secret)
-    return Call(call.function, call.arguments, Result("", lambda _: text, _read_secret_text))
+    return call.with_result(Result("", lambda _: text, _read_secret_text))
 
 
 def open_secret(key: "TenantKey", webhook_id: UUID, sealed: bytes) -> bytes:

@@ -112,9 +112,10 @@ async def serve_worker(
         if server is not None:
             app.client.set_request_sender(worker.job_services.request)
         _configure_logs(config, worker.worker_id)
-        interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
+        loop = asyncio.get_running_loop()
+        interrupts.on_stop_signals(loop, stop)
         if until_stdin_closes:
-            _on_end_of_stdin(stop)
+            interrupts.on_end_of_stdin(loop, stop)
         # Imported objects stay alive and jobs create thousands of short-lived objects: without
         # this, garbage collection would take about 10% of the time.
         gc.collect()
@@ -140,9 +141,10 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
     try:
         meters = _make_meters(config)
         scheduler = _make_scheduler(database, config, meters)
-        interrupts.on_stop_signals(asyncio.get_running_loop(), scheduler.stop)
+        loop = asyncio.get_running_loop()
+        interrupts.on_stop_signals(loop, scheduler.stop)
         if until_stdin_closes:
-            _on_end_of_stdin(scheduler.stop)
+            interrupts.on_end_of_stdin(loop, scheduler.stop)
         logs.emit("scheduler.started")
         async with _serve_metrics(meters, config):
             await scheduler.run()
@@ -312,15 +314,3 @@ def _open_artifacts(config: Config, database: "Database | HttpEngine") -> Artifa
     """Return the artifact store, or None for a worker over HTTP that has no store configured."""
     is_known = isinstance(database, Database) or config.artifacts is not None
     return open_artifacts(config) if is_known else None
-
-
-def _on_end_of_stdin(act: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    stdin = sys.stdin.fileno()
-
-    def read() -> None:
-        if not os.read(stdin, 4096):
-            loop.remove_reader(stdin)
-            act()
-
-    loop.add_reader(stdin, read)

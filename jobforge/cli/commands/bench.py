@@ -203,7 +203,7 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
 class _Benchmark:
     """The steps of the benchmark. The queue is paused while jobs are enqueued."""
 
-    conn: "Connection"
+    conn: Connection
     pool: _WorkerPool
     tenants: Sequence[UUID]
 

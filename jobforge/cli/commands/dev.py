@@ -39,7 +39,6 @@ _NEXT = """\
     {0} db url         prints JOBFORGE_DATABASE_URL for your application
 """
 
-
 app = CommandGroup()
 
 

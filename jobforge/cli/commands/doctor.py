@@ -27,7 +27,6 @@ from jobforge.db.doctor.findings import Facts, Finding, Grade
 
 _HEARD_S = 2.0
 
-
 app = CommandGroup()
 
 
@@ -73,7 +72,7 @@ def _check_remotely(address: ServerAddress) -> list[Finding]:
     return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
 
 
-def _gather_facts(conn: "Connection", url: str, listen_url: str | None) -> Facts:
+def _gather_facts(conn: Connection, url: str, listen_url: str | None) -> Facts:
     facts = collect.gather(conn)
     if not facts.inspection.has_schema:
         return facts

@@ -39,7 +39,6 @@ T = TypeVar("T")
 
 _NO_TENANT = UUID(int=0)
 
-
 app = CommandGroup()
 
 

@@ -41,7 +41,7 @@ def server(
     config = context.load_config(
         server_host=host, server_port=port, log_format=log_format, log_level=log_level
     )
-    config = replace(config, database_url=find_url(config))
+    config = replace(config, database_url=find_url(config), server=None)
     warn_of_misspelled_settings()
     config = with_default_artifacts(config, config.database_url)
     with open_engine(config):

@@ -18,7 +18,6 @@ from jobforge.process import interrupts
 
 _SHORTEST_S = 0.1
 
-
 app = CommandGroup()
 
 

@@ -28,7 +28,6 @@ from jobforge.process import interrupts
 
 _EXIT_TIMEOUT_S = 5.0
 
-
 app = CommandGroup()
 
 

@@ -32,8 +32,7 @@ class ConnectorServices:
             self._is_ready = True
 
     async def run(self, call: Call[T]) -> T:
-        result: T = await self._run(call)
-        return result
+        return await self._run(call)
 
     @property
     def config(self) -> Config:

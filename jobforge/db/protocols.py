@@ -1,8 +1,8 @@
 """What a worker requires of its engine: a database, or an HTTP server in front of one."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from jobforge.calls import Call, PendingResult
 
@@ -36,5 +36,7 @@ class Engine(Protocol):
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[str]]: ...
 
 
-RunCall = Callable[[Call[Any]], Awaitable[Any]]
-"""Sends one call and returns its result, as `Database.run` does."""
+class RunCall(Protocol):
+    """Sends one call and returns its result, as `Database.run` does."""
+
+    def __call__(self, call: Call[T], /) -> Awaitable[T]: ...

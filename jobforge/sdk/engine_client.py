@@ -66,7 +66,7 @@ T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
 CallBuilder = Callable[[UUID], Call[T]]  # takes the tenant ID, which the call has as argument
 EnqueueCall = Call[Iterable[Enqueued]]
-SendRequest = Callable[[ClaimedJob, WorkerRequest[Any]], Awaitable[Any]]
+SendToWorker = Callable[[ClaimedJob, WorkerRequest[Any]], Awaitable[Any]]
 TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result of each request
 
 # Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
@@ -115,7 +115,7 @@ class EngineClient:
         self.tenant_ids = TenantIdCache()
         self._find_app_tenant = tenant
         self._find_artifacts = artifacts
-        self._send_request: SendRequest | None = None
+        self._send_request: SendToWorker | None = None
         self._use_pools(pools, django, artifacts)
 
     def _use_pools(
@@ -188,7 +188,7 @@ class EngineClient:
         """Return the ID of the tenant that is named, ambient, or the default."""
         return await self._find_tenant(sender, named, self.django)
 
-    def set_request_sender(self, send: SendRequest) -> None:
+    def set_request_sender(self, send: SendToWorker) -> None:
         """Send the requests of jobs in this process's event loop to their worker."""
         self._send_request = send
 

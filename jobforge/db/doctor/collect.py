@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from jobforge import calls, db
 from jobforge.calls import Call
@@ -12,16 +12,13 @@ from jobforge.db.connection import Connection
 from jobforge.db.doctor import probes
 from jobforge.db.doctor.findings import Facts
 from jobforge.db.doctor.server_facts import inspect
+from jobforge.db.protocols import RunCall
 from jobforge.errors import Denied, JobForgeError
 from jobforge.types.diagnostics import AppliedFile
 
 T = TypeVar("T")
 
 _UNDEFINED_FUNCTION = "42883"
-
-
-class RunCall(Protocol):
-    async def __call__(self, call: Call[T]) -> T: ...
 
 
 def gather(conn: Connection) -> Facts:

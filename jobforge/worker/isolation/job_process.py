@@ -60,7 +60,7 @@ _UNREAD = "Sent requests to its worker without reading the responses"
 _NOTES = {"progress", "log", "event"}
 
 T = TypeVar("T")
-SendRequest = Callable[[ZygoteRequest], None]
+SendToZygote = Callable[[ZygoteRequest], None]
 
 _LIMITS: dict[ExceededLimit, Limit] = {
     ExceededLimit.MEMORY: "memory",
@@ -80,7 +80,7 @@ class JobProcess:
         definition: Definition[..., Any],
         services: JobServices,
         on_end: OnEnd,
-        send: SendRequest,
+        send: SendToZygote,
         result_limit: int,
     ) -> None:
         self.number = number

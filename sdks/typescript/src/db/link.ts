@@ -5,7 +5,7 @@ import { buildSql, type Call, listParameters } from "../calls/call.ts";
 import type { Row } from "../calls/results.ts";
 import { Unavailable } from "../errors.ts";
 import { buildClientConfig, destroySocket, openClient, RESPONSE_MS } from "./driver.ts";
-import { orTranslate } from "./sqlstates.ts";
+import { orTranslate, translateError } from "./sqlstates.ts";
 
 /**
  * A connection for one loop. It is opened on first use and again after it was lost. Calls run one
@@ -32,7 +32,7 @@ export class DedicatedConnection {
     this.#inFlight += 1;
     try {
       if (this.#behindPooler && !this.#durable) return await this.#runInTurn(client, call);
-      return await runRaw(client, call, !this.#behindPooler);
+      return call.result.read(await queryRows(client, call, !this.#behindPooler));
     } catch (error) {
       // The response of a call that timed out could still arrive, so the connection cannot be
       // reused.
@@ -81,9 +81,9 @@ async function runWithoutSync<T>(client: pg.Client, call: Call<T>): Promise<T> {
   try {
     const settings = "set local synchronous_commit = off; set local datestyle = ISO";
     await orTranslate(client.query(settings));
-    const result = await runRaw(client, call, false);
+    const rows = await queryRows(client, call, false);
     await orTranslate(client.query("commit"));
-    return result;
+    return call.result.read(rows);
   } catch (error) {
     await client.query("rollback").catch(() => undefined);
     throw error;
@@ -91,18 +91,21 @@ async function runWithoutSync<T>(client: pg.Client, call: Call<T>): Promise<T> {
 }
 
 /**
- * Run a call without pg's promises and its timeout, which keep short-lived objects alive until the
- * next full collection: they doubled a worker's memory.
+ * Return the rows of a call without pg's promises and its timeout, which keep short-lived objects
+ * alive until the next full collection: they doubled a worker's memory.
  */
-async function runRaw<T>(client: pg.Client, call: Call<T>, isPrepared: boolean): Promise<T> {
-  const query = new Promise<readonly Row[]>((resolve, reject) => {
-    const raw = new RawQuery(call, isPrepared, (error) => {
-      if (error) reject(error);
-      else resolve(raw.rawRows);
+function queryRows(
+  client: pg.Client,
+  call: Call<unknown>,
+  isPrepared: boolean,
+): Promise<readonly Row[]> {
+  return new Promise((resolve, reject) => {
+    const query = new RawQuery(call, isPrepared, (error) => {
+      if (error) reject(translateError(error));
+      else resolve(query.rawRows);
     });
-    client.query(raw);
+    client.query(query);
   });
-  return call.result.read(await orTranslate(query));
 }
 
 /** A query whose rows stay unparsed: the arrays of strings that pg has read. */

@@ -115,7 +115,9 @@ class EngineClient:
         """Enqueue these jobs, all or none; return the tenant ID and one result per job."""
         worker = self._find_worker(conn, is_async=False)
         with tracing.enqueue_span(jobs) as traced:
-            return self.pools.run(self._enqueue(_inherit(traced), tenant, conn, worker))
+            steps = self._enqueue(_inherit(traced), tenant, conn, worker)
+            tenant_id, enqueued = self.pools.run(steps)
+            return tenant_id, tracing.record_enqueued(jobs, enqueued)
 
     async def aenqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
@@ -123,7 +125,9 @@ class EngineClient:
         """Like `enqueue`, for async code."""
         worker = self._find_worker(conn, is_async=True)
         with tracing.enqueue_span(jobs) as traced:
-            return await self.pools.arun(self._enqueue(_inherit(traced), tenant, conn, worker))
+            steps = self._enqueue(_inherit(traced), tenant, conn, worker)
+            tenant_id, enqueued = await self.pools.arun(steps)
+            return tenant_id, tracing.record_enqueued(jobs, enqueued)
 
     def submit(
         self, submission: Submission[T], tenant: TenantRef | None, conn: Conn

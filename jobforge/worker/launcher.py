@@ -69,12 +69,6 @@ class Launcher:
         self._is_stopped = False
         self._logs_starts = False
         self._attempts = tracing.create_attempt_spans()
-        # While one of these runs, only its own code, inline, sees the job.
-        self._light_definitions = {
-            definition
-            for definition, _ in served.values()
-            if definition.settings.isolation == "inline" and not definition.needs_context
-        }
         if self._attempts is not None:
             self._on_end = partial(_end_traced, self._attempts, on_end)
 
@@ -120,13 +114,13 @@ class Launcher:
         deadline: float,
     ) -> tuple[ClaimedJob, Report | None]:
         """Start the job within its trace span; return the job with its traceparent, if any."""
-        is_light = definition in self._light_definitions and not self._logs_starts
-        job = attempts.begin(job, is_light=is_light and not needs_download(job, definition))
+        job = attempts.begin(job)
         report = self._start(job, definition, runner, deadline)
-        if report is not None:
-            return attempts.end(job, report.verdict), report
-        attempts.keep(job)
-        return job, None
+        if report is None:
+            attempts.keep(job)
+        else:
+            attempts.end(report.verdict)
+        return job, report
 
     def _start(
         self, job: ClaimedJob, definition: Definition[..., Any], runner: Runner, deadline: float
@@ -152,4 +146,5 @@ class Launcher:
 
 
 def _end_traced(attempts: "AttemptSpans", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
-    on_end(attempts.end_kept(job, report.verdict), report)
+    attempts.end_kept(job, report.verdict)
+    on_end(job, report)

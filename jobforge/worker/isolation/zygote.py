@@ -339,9 +339,10 @@ def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
             with _silence():
                 app = load_app(setup["target"])
             definitions = _prepare_definitions(app, setup)
-            if setup["is_traced"]:
-                tracing.prepare_child_tracing()
-            warm_up(app.client)
+        if setup["is_traced"]:
+            # Not watched: the hooks of the SDK do nothing after the warm-up.
+            tracing.prepare_child_tracing()
+        warm_up(app.client)
     except Exception as error:  # noqa: BLE001 - any error is sent to the worker
         worker.sendall(encode_frame(FrameKind.FAILED, orjson.dumps(_describe_error(error))))
         sys.exit(EX_SOFTWARE)

@@ -118,7 +118,7 @@ docs: $(DOCS_INSTALLED) $(MERMAID) ## Build the documentation into site/; warnin
 
 pages: $(INSTALLED) ## Generate the reference pages of docs/ and sql/revision
 	@$(BIN)/python scripts/write_revision.py
-	@for page in api cli errors python sql tables typescript; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
+	@$(BIN)/python scripts/write_pages.py
 
 snapshot: $(INSTALLED) ## Write the initial schema for upgrade tests; only until the first release
 	@$(BIN)/python scripts/write_snapshot.py

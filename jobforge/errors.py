@@ -1,61 +1,61 @@
 """Every error that JobForge raises. db/sqlstates.py maps SQLSTATEs to these classes.
 
 JobForgeError
-├── TenantRequired      JF001  tenant_required
-├── Invalid             JF002  invalid
-│   ├── InvalidPayload  invalid_payload the arguments do not match the definition's parameters
-│   ├── PayloadTooLarge JF007  payload_too_large
-│   │   └── NoArtifactStore no_artifact_store  too large for a row, and no store is configured
-│   ├── InvalidResult   invalid_result  the result of a step cannot be stored
-│   ├── UnknownField    unknown_field
-│   ├── SecretsRequired JF015  secrets_required  a URL with another origin needs the secrets again
-│   ├── WrongMediaType  unsupported_media_type
-│   └── BadBody         invalid_json    the request body, with one code for each fault:
-│       ├── DuplicateMember  duplicate_member
-│       ├── NumberNotFinite  number_not_finite
-│       ├── NumberTooLong    number_too_long
-│       ├── NulCharacter     nul_character
-│       ├── LoneSurrogate    lone_surrogate
-│       └── TooDeep          too_deep
-├── LeaseLost           JF003  lease_lost
-├── NotFound            JF004  not_found
-│   ├── UnknownDefinition JF009  unknown_definition
-│   ├── TenantErased    JF014  tenant_erased   the tenant was deleted, or is being deleted
-│   └── ArtifactNotFound artifact_not_found  the file of a payload or result is missing
-├── Conflict            JF005  conflict
-│   ├── DefinitionInactive JF010  definition_inactive
-│   ├── DuplicateKey    JF011  duplicate_key
-│   ├── IdempotencyKeyReused JF013  idempotency_key_reused
-│   └── NotCommitted    not_committed   the handler completed its job but did not commit
-├── Denied              JF006  denied
-│   ├── Forbidden       forbidden       the role of the key or token does not allow this
-│   ├── OutOfScope      out_of_scope    the scopes of the key or token do not allow this
-│   └── ForeignOrigin   foreign_origin  a page of another site sent the session cookie
-├── Unauthenticated     unauthenticated
-├── TooManyRequests     too_many_requests
-│   └── TooManyStreams  too_many_streams
-├── QueueFull           JF008  tenant_queue_full
-├── WrongIsolation      JF012  wrong_isolation
-├── JobFailed           job_failed      an awaited job is dead or canceled
-│   └── ChildFailed     child_failed    a job passed to gather is dead or canceled
-├── WaitTimeout         wait_timeout    an awaited job did not finish in time
-├── EgressError         egress_failed   an outbound request could not be sent
-│   ├── AddressNotAllowed  address_not_allowed
-│   ├── Unreachable        unreachable
-│   ├── TlsError           tls_error
-│   ├── DeadlineExceeded   deadline_exceeded
-│   ├── ResponseTooLarge   response_too_large
-│   ├── TooManyRedirects   too_many_redirects
-│   ├── BadResponse        bad_response
-│   └── UnexpectedStatus   unexpected_status
-├── ArtifactUnavailable artifact_unavailable  the artifact store cannot be used
-├── SealBroken          seal_broken     a sealed secret was changed or moved, or has another key
-├── EventTimeout        event_timeout   an event that a job waited for did not arrive in time
-├── Contended           contended       another transaction holds a lock; try again
-├── Unavailable         unavailable     the database cannot be reached
-├── MigrationError      migration_error
-├── EmbeddedError       embedded_error
-└── ConfigError         config_error
+├── TenantRequired
+├── Invalid
+│   ├── InvalidPayload
+│   ├── PayloadTooLarge
+│   │   └── NoArtifactStore
+│   ├── InvalidResult
+│   ├── UnknownField
+│   ├── SecretsRequired
+│   ├── WrongMediaType
+│   └── BadBody
+│       ├── DuplicateMember
+│       ├── NumberNotFinite
+│       ├── NumberTooLong
+│       ├── NulCharacter
+│       ├── LoneSurrogate
+│       └── TooDeep
+├── LeaseLost
+├── NotFound
+│   ├── UnknownDefinition
+│   ├── TenantErased
+│   └── ArtifactNotFound
+├── Conflict
+│   ├── DefinitionInactive
+│   ├── DuplicateKey
+│   ├── IdempotencyKeyReused
+│   └── NotCommitted
+├── Denied
+│   ├── Forbidden
+│   ├── OutOfScope
+│   └── ForeignOrigin
+├── Unauthenticated
+├── TooManyRequests
+│   └── TooManyStreams
+├── QueueFull
+├── WrongIsolation
+├── JobFailed
+│   └── ChildFailed
+├── WaitTimeout
+├── EgressError
+│   ├── AddressNotAllowed
+│   ├── Unreachable
+│   ├── TlsError
+│   ├── DeadlineExceeded
+│   ├── ResponseTooLarge
+│   ├── TooManyRedirects
+│   ├── BadResponse
+│   └── UnexpectedStatus
+├── ArtifactUnavailable
+├── SealBroken
+├── EventTimeout
+├── Contended
+├── Unavailable
+├── MigrationError
+├── EmbeddedError
+└── ConfigError
 
 The first line of a class's docstring, without its period, is the default message. `code` is
 stable: programs compare it. Messages are for people and may change.
@@ -73,6 +73,10 @@ class JobForgeError(Exception):
     code: ClassVar[str] = "error"
     sqlstate: ClassVar[str | None] = None
 
+    def __init_subclass__(cls, *, code: str | None = None, sqlstate: str | None = None) -> None:
+        cls.code = code or cls.code
+        cls.sqlstate = sqlstate
+
     def __init__(
         self,
         message: str | None = None,
@@ -88,365 +92,233 @@ class JobForgeError(Exception):
         super().__init__(self.message)
 
 
-class TenantRequired(JobForgeError):
+class TenantRequired(JobForgeError, code="tenant_required", sqlstate="JF001"):
     """A tenant is required."""
 
-    code = "tenant_required"
-    sqlstate = "JF001"
 
-
-class Invalid(JobForgeError):
+class Invalid(JobForgeError, code="invalid", sqlstate="JF002"):
     """A value is invalid; `field` is its path."""
 
-    code = "invalid"
-    sqlstate: ClassVar[str | None] = "JF002"
 
-
-class InvalidPayload(Invalid):
+class InvalidPayload(Invalid, code="invalid_payload"):
     """The arguments do not match the definition's parameters; `field` is the path of a fault."""
 
-    code = "invalid_payload"
-    sqlstate = None
 
-
-class PayloadTooLarge(Invalid):
+class PayloadTooLarge(Invalid, code="payload_too_large", sqlstate="JF007"):
     """The payload or result exceeds the size or depth limit."""
 
-    code = "payload_too_large"
-    sqlstate: ClassVar[str | None] = "JF007"
 
-
-class NoArtifactStore(PayloadTooLarge):
+class NoArtifactStore(PayloadTooLarge, code="no_artifact_store"):
     """A payload, result or file requires an artifact store, and none is configured."""
 
-    code = "no_artifact_store"
-    sqlstate = None
 
-
-class InvalidResult(Invalid):
+class InvalidResult(Invalid, code="invalid_result"):
     """A step's result cannot be stored: it is not valid JSON, or too large."""
 
-    code = "invalid_result"
-    sqlstate = None
 
-
-class UnknownField(Invalid):
+class UnknownField(Invalid, code="unknown_field"):
     """Unknown field."""
 
-    code = "unknown_field"
-    sqlstate = None
 
-
-class SecretsRequired(Invalid):
+class SecretsRequired(Invalid, code="secrets_required", sqlstate="JF015"):
     """The URL has another origin, so the secrets in `missing` are required again."""
 
-    code = "secrets_required"
-    sqlstate = "JF015"
 
-
-class WrongMediaType(Invalid):
+class WrongMediaType(Invalid, code="unsupported_media_type"):
     """The request body must be uncompressed application/json."""
 
-    code = "unsupported_media_type"
-    sqlstate = None
 
-
-class BadBody(Invalid):
+class BadBody(Invalid, code="invalid_json"):
     """The request body is not valid JSON."""
 
-    code = "invalid_json"
-    sqlstate = None
 
-
-class DuplicateMember(BadBody):
+class DuplicateMember(BadBody, code="duplicate_member"):
     """An object in the request body has a duplicate member."""
 
-    code = "duplicate_member"
 
-
-class NumberNotFinite(BadBody):
+class NumberNotFinite(BadBody, code="number_not_finite"):
     """NaN and Infinity are not valid JSON."""
 
-    code = "number_not_finite"
 
-
-class NumberTooLong(BadBody):
+class NumberTooLong(BadBody, code="number_too_long"):
     """A number in the request body has too many digits."""
 
-    code = "number_too_long"
 
-
-class NulCharacter(BadBody):
+class NulCharacter(BadBody, code="nul_character"):
     """The request body contains the NUL character, which Postgres cannot store."""
 
-    code = "nul_character"
 
-
-class LoneSurrogate(BadBody):
+class LoneSurrogate(BadBody, code="lone_surrogate"):
     """The request body contains half of a surrogate pair, which is not a character."""
 
-    code = "lone_surrogate"
 
-
-class TooDeep(BadBody):
+class TooDeep(BadBody, code="too_deep"):
     """The request body is nested too deeply."""
 
-    code = "too_deep"
 
-
-class LeaseLost(JobForgeError):
+class LeaseLost(JobForgeError, code="lease_lost", sqlstate="JF003"):
     """The lease is lost: another worker has the job, or the job is finished."""
 
-    code = "lease_lost"
-    sqlstate = "JF003"
 
-
-class NotFound(JobForgeError):
+class NotFound(JobForgeError, code="not_found", sqlstate="JF004"):
     """Not found, or owned by another tenant."""
 
-    code = "not_found"
-    sqlstate: ClassVar[str | None] = "JF004"
 
-
-class UnknownDefinition(NotFound):
+class UnknownDefinition(NotFound, code="unknown_definition", sqlstate="JF009"):
     """No definition is registered under this key and version."""
 
-    code = "unknown_definition"
-    sqlstate = "JF009"
 
-
-class TenantErased(NotFound):
+class TenantErased(NotFound, code="tenant_erased", sqlstate="JF014"):
     """The tenant was deleted, or is being deleted; its ID cannot be used again."""
 
-    code = "tenant_erased"
-    sqlstate = "JF014"
 
-
-class ArtifactNotFound(NotFound):
+class ArtifactNotFound(NotFound, code="artifact_not_found"):
     """The artifact is missing, or its content has changed."""
 
-    code = "artifact_not_found"
-    sqlstate = None
 
-
-class Conflict(JobForgeError):
+class Conflict(JobForgeError, code="conflict", sqlstate="JF005"):
     """The current state does not allow this operation."""
 
-    code = "conflict"
-    sqlstate: ClassVar[str | None] = "JF005"
 
-
-class DefinitionInactive(Conflict):
+class DefinitionInactive(Conflict, code="definition_inactive", sqlstate="JF010"):
     """The definition is inactive and does not accept new jobs."""
 
-    code = "definition_inactive"
-    sqlstate = "JF010"
 
-
-class DuplicateKey(Conflict):
+class DuplicateKey(Conflict, code="duplicate_key", sqlstate="JF011"):
     """A job with this idempotency key already exists."""
 
-    code = "duplicate_key"
-    sqlstate = "JF011"
 
-
-class IdempotencyKeyReused(Conflict):
+class IdempotencyKeyReused(Conflict, code="idempotency_key_reused", sqlstate="JF013"):
     """The idempotency key was already used for a different request."""
 
-    code = "idempotency_key_reused"
-    sqlstate = "JF013"
 
-
-class NotCommitted(Conflict):
+class NotCommitted(Conflict, code="not_committed"):
     """The handler completed its job in a transaction that it did not commit."""
 
-    code = "not_committed"
-    sqlstate = None
 
-
-class Denied(JobForgeError):
+class Denied(JobForgeError, code="denied", sqlstate="JF006"):
     """The role or tenant does not allow this operation."""
 
-    code = "denied"
-    sqlstate: ClassVar[str | None] = "JF006"
 
-
-class Forbidden(Denied):
+class Forbidden(Denied, code="forbidden"):
     """The role does not allow this operation."""
 
-    code = "forbidden"
-    sqlstate = None
 
-
-class OutOfScope(Denied):
+class OutOfScope(Denied, code="out_of_scope"):
     """The key's scopes do not allow this operation."""
 
-    code = "out_of_scope"
-    sqlstate = None
 
-
-class ForeignOrigin(Denied):
+class ForeignOrigin(Denied, code="foreign_origin"):
     """The session cookie is accepted only from pages of this server."""
 
-    code = "foreign_origin"
-    sqlstate = None
 
-
-class Unauthenticated(JobForgeError):
+class Unauthenticated(JobForgeError, code="unauthenticated"):
     """Missing or invalid credentials; send an API key or token as `Authorization: Bearer <key>`."""
 
-    code = "unauthenticated"
 
-
-class TooManyRequests(JobForgeError):
+class TooManyRequests(JobForgeError, code="too_many_requests"):
     """Too many requests; retry after the time in the Retry-After header."""
 
-    code = "too_many_requests"
 
-
-class TooManyStreams(TooManyRequests):
+class TooManyStreams(TooManyRequests, code="too_many_streams"):
     """The key has reached its limit of open live streams."""
 
-    code = "too_many_streams"
 
-
-class QueueFull(JobForgeError):
+class QueueFull(JobForgeError, code="tenant_queue_full", sqlstate="JF008"):
     """The tenant has reached its limit of pending jobs."""
 
-    code = "tenant_queue_full"
-    sqlstate = "JF008"
 
-
-class WrongIsolation(JobForgeError):
+class WrongIsolation(JobForgeError, code="wrong_isolation", sqlstate="JF012"):
     """The function requires a READ COMMITTED transaction."""
 
-    code = "wrong_isolation"
-    sqlstate = "JF012"
 
-
-class JobFailed(JobForgeError):
+class JobFailed(JobForgeError, code="job_failed"):
     """The awaited job is dead or canceled; `detail` has its state and error."""
 
-    code = "job_failed"
 
-
-class ChildFailed(JobFailed):
+class ChildFailed(JobFailed, code="child_failed"):
     """A gathered job is dead or canceled; `detail` has its state and error."""
 
-    code = "child_failed"
 
-
-class WaitTimeout(JobForgeError):
+class WaitTimeout(JobForgeError, code="wait_timeout"):
     """The awaited job did not finish in time."""
 
-    code = "wait_timeout"
 
-
-class EgressError(JobForgeError):
+class EgressError(JobForgeError, code="egress_failed"):
     """The request could not be sent."""
 
-    code = "egress_failed"
     is_final: bool = False  # retrying the same request cannot succeed
     retry_in_s: float | None = None
 
 
-class AddressNotAllowed(EgressError):
+class AddressNotAllowed(EgressError, code="address_not_allowed"):
     """The address is not allowed."""
 
-    code = "address_not_allowed"
     is_final = True
 
 
-class Unreachable(EgressError):
+class Unreachable(EgressError, code="unreachable"):
     """The host is unreachable."""
 
-    code = "unreachable"
 
-
-class TlsError(EgressError):
+class TlsError(EgressError, code="tls_error"):
     """The TLS connection failed, for example because the certificate is not valid for the host."""
 
-    code = "tls_error"
 
-
-class DeadlineExceeded(EgressError):
+class DeadlineExceeded(EgressError, code="deadline_exceeded"):
     """The request exceeded its time limit."""
 
-    code = "deadline_exceeded"
 
-
-class ResponseTooLarge(EgressError):
+class ResponseTooLarge(EgressError, code="response_too_large"):
     """The response exceeds the size limit."""
 
-    code = "response_too_large"
     is_final = True
 
 
-class TooManyRedirects(EgressError):
+class TooManyRedirects(EgressError, code="too_many_redirects"):
     """The request was redirected too many times."""
 
-    code = "too_many_redirects"
     is_final = True
 
 
-class BadResponse(EgressError):
+class BadResponse(EgressError, code="bad_response"):
     """The response is not valid HTTP."""
 
-    code = "bad_response"
 
-
-class UnexpectedStatus(EgressError):
+class UnexpectedStatus(EgressError, code="unexpected_status"):
     """The response has an unexpected status."""
 
-    code = "unexpected_status"
 
-
-class ArtifactUnavailable(JobForgeError):
+class ArtifactUnavailable(JobForgeError, code="artifact_unavailable"):
     """The artifact store is unavailable."""
 
-    code = "artifact_unavailable"
 
-
-class SealBroken(JobForgeError):
+class SealBroken(JobForgeError, code="seal_broken"):
     """A sealed secret cannot be opened: it was changed, moved, or sealed with another key."""
 
-    code = "seal_broken"
 
-
-class EventTimeout(JobForgeError):
+class EventTimeout(JobForgeError, code="event_timeout"):
     """The awaited event did not arrive in time."""
 
-    code = "event_timeout"
 
-
-class Contended(JobForgeError):
+class Contended(JobForgeError, code="contended"):
     """Another transaction holds a lock; nothing was changed, so the call can be repeated."""
 
-    code = "contended"
 
-
-class Unavailable(JobForgeError):
+class Unavailable(JobForgeError, code="unavailable"):
     """The database is unreachable."""
 
-    code = "unavailable"
 
-
-class MigrationError(JobForgeError):
+class MigrationError(JobForgeError, code="migration_error"):
     """The schema could not be migrated."""
 
-    code = "migration_error"
 
-
-class EmbeddedError(JobForgeError):
+class EmbeddedError(JobForgeError, code="embedded_error"):
     """The embedded Postgres could not be started or stopped."""
 
-    code = "embedded_error"
 
-
-class ConfigError(JobForgeError):
+class ConfigError(JobForgeError, code="config_error"):
     """A setting is missing or invalid."""
-
-    code = "config_error"
 
 
 def _default_message(error: type[JobForgeError]) -> str:

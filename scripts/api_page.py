@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,25 +14,52 @@ from jobforge.config import Config
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 
 _HEAD = """\
-# The HTTP API
+# HTTP API
 
-`scripts/api_page.py` writes this page from the OpenAPI document. A server serves the document at
-`/api/v1/openapi.json`, and `jobforge openapi` prints it. [http.md](http.md) is the guide to keys,
-errors, pagination and idempotent requests. All routes except those for health and sessions accept
-the header `X-JobForge-Tenant`, in which an operator specifies the tenant to act for.
+This page lists every route of a JobForge server, with its parameters and responses. To learn how to
+use the API, start with the [HTTP API guide](http.md).
 
-Every route can respond with an [error](#errors). Almost all routes can respond with the statuses
-COMMON. Each route lists its other statuses.
+- **Addresses:** the paths are relative to the server, by default `http://127.0.0.1:8700`.
+- **Authentication:** send an API key or a token in the header `Authorization: Bearer`
+  ([Authentication](http-auth.md)). Each route lists the roles that can use it; `public` routes need
+  no key.
+- **Tenant:** a super admin names the tenant in the header `X-JobForge-Tenant`, which all routes
+  except those for health and sessions accept.
+- **Bodies:** requests and responses are JSON. The types link to their [fields](#objects).
+- **Lists:** a response with `next` is a page; pass `next` as `cursor` to get the next one.
+- **Errors:** every route can respond with an [error](#errors), and almost all routes with the
+  statuses COMMON. Each route lists its other statuses.
+
+For generated clients, a server serves the OpenAPI document at `/api/v1/openapi.json`, and
+`jobforge openapi` prints it. This page is written from it.
 """
+# What the routes of an area are for, and where to read about it.
+_INTROS = {
+    "jobs": "Create, find and change the jobs of a tenant. See [Concepts](concepts.md).",
+    "stream": "Follow jobs as they run. See [Live stream](live-stream.md).",
+    "definitions": "What jobs execute, and its settings. See [Limits](limits.md).",
+    "queues": "The queues of the installation, their limits and pauses. See [Limits](limits.md).",
+    "failures": "Dead jobs, grouped by cause. See [Dead jobs](howto/dead-jobs.md).",
+    "operations": "Changes to many jobs, in the background. See [the guide](http.md).",
+    "triggers": "Schedules and event triggers. See [Schedules](schedules.md).",
+    "events": "Emit and find events. See [Events](events.md).",
+    "workflows": "Workflows and batches. See [Workflows and batches](workflows.md).",
+    "workers": "The worker processes. See [Workers](worker.md).",
+    "worker": "The routes that a worker calls. See [Workers over HTTP](worker-protocol.md).",
+    "tenants": "The tenants of the installation. See [Manage tenants](howto/multi-tenant.md).",
+    "keys": "API keys. See [Authentication](http-auth.md).",
+    "connectors": "Configurations for requests to other services. See [Connectors](connectors.md).",
+    "webhooks": "Notifications about finished jobs. See [Webhooks](webhooks.md).",
+    "statistics": "Rates, times and usage. See [Statistics](statistics.md).",
+    "audit": "Who changed what. See [Audit log](operations.md#audit-log).",
+    "database": "The state of the installation. See [Doctor](doctor.md).",
+    "session": "Sign in and out of the dashboard. See [Sessions](http-auth.md#sessions).",
+    "health": "Health checks for load balancers. See [HTTP API guide](http.md#start-a-server).",
+    "metrics": "Metrics for Prometheus. See [Metrics](metrics.md).",
+}
 _AREAS = {"worker": "Worker protocol"}
 # Pydantic writes the largest integer of Postgres as a float, which rounds it up.
 _MOST = 2**63 - 1
-
-
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page() -> str:
@@ -65,7 +91,7 @@ def _routes(document: dict[str, Any], common: list[str]) -> Iterator[str]:
             text = "\n".join(_route(method.upper(), path, operation, common))
             areas.setdefault(operation["tags"][0], []).append(text)
     for area, routes in areas.items():
-        yield f"## {_AREAS.get(area, area.capitalize())}\n"
+        yield f"## {_AREAS.get(area, area.capitalize())}\n\n{_INTROS[area]}\n"
         yield from routes
 
 
@@ -144,14 +170,14 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
             yield "| Field | Type | Description |\n|---|---|---|"
             for field, inner in schema["properties"].items():
                 mark = "Required." if field in required else ""
-                description = " ".join(filter(None, [mark, _description(inner)]))
+                description = " ".join(filter(None, [mark, field_description(inner)]))
                 yield f"| `{field}` | {_type(inner)} | {description} |"
             yield ""
         for example in schema.get("examples", [])[:1]:
             yield f"```json\n{json.dumps(example, indent=2, ensure_ascii=False)}\n```\n"
 
 
-def _description(schema: dict[str, Any]) -> str:
+def field_description(schema: dict[str, Any]) -> str:
     """Return the description of a field, or of the type that it allows next to null."""
     options = [schema, *schema.get("anyOf", [])]
     return next((each["description"] for each in options if "description" in each), "")
@@ -192,6 +218,3 @@ _BOUNDS = {
     "maximum": "to",
     "maxLength": "up to",
 }
-
-if __name__ == "__main__":
-    sys.exit(main())

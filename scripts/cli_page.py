@@ -5,7 +5,6 @@ below it is what `jobforge … --help` prints.
 """
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +41,7 @@ _GUIDES = {
     "stats": "[Statistics](statistics.md)",
     "tenants": "[Tenants](tenancy.md) and [Limits](limits.md)",
     "workers": "[Isolation levels](isolation.md#levels)",
-    "keys": "[HTTP](http.md)",
+    "keys": "[Authentication](http-auth.md)",
     "config": "[Settings](configuration.md)",
     "doctor": "[Doctor](doctor.md)",
     "db": "[Install](install.md) and [Operations](operations.md)",
@@ -55,12 +54,6 @@ _COMMON_TO = 8
 _LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")  # within a paragraph
 
 Record = tuple[str, str]  # an option or argument with its help
-
-
-def main() -> int:
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page(current: str) -> str:
@@ -155,7 +148,3 @@ def _format_note(note: str) -> str:
         return f"{name.capitalize()}: `{value}`."
     limits = re.sub(r"(.+)<=x<=(.+)", r"\1 to \2", re.sub("^x>=", "at least ", note))
     return f"{limits.capitalize()}."
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,5 @@
 """Writes docs/errors.md, the list of all error codes, from the error tree."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,21 +12,46 @@ PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 _HEAD = """\
 # Error codes
 
-This page lists all error codes. It is generated from the error classes. Codes are stable, so
-programs can compare them. Messages are for people and may change. The code is available as
-`error.code` in Python, as `code` in the body of an [HTTP](http.md#errors) error response, and in
-the `--json` output of the [command line](cli.md#output-and-errors).
+This page lists every error code, with its meaning and what to do about it. Codes are stable:
+compare them in your programs. Messages are for people and may change.
 
-- **SQLSTATE** is present if a [SQL function](sql.md#errors) raises the error.
+| Interface | Where the code is |
+|---|---|
+| Python | `error.code`, or the class of the error |
+| HTTP | `code` in the body of the [error response](http-errors.md#errors) |
+| SQL | the SQLSTATE of the [function's error](sql.md#errors) |
+| command line | `code` in the [`--json` output](cli.md#output-and-errors), and the exit code |
+| a failed attempt of a job | see [Errors of attempts](#errors-of-attempts) |
+
+For example, in Python:
+
+```py
+from jobforge import errors
+
+try:
+    send_invoice.enqueue(order=4711)
+except errors.QueueFull as error:
+    print(error.code)  # tenant_queue_full
+    print(error.detail)  # {'depth': 1000, 'limit': 1000}
+```
+
+The columns of the tables:
+
+- **SQLSTATE** is present if a SQL function raises the error.
 - **HTTP** is the status of the response. If an error has no status, a server responds with 500
   `internal`, and logs the error with the request's ID.
 - **Exit** is the exit code of the command line.
 
-A failed attempt has an `error` with the `type`, `message` and `traceback` of the exception that the
-handler raised. If the attempt failed in a request to another service, the `error` also has the
-`code`. An attempt that ended for another reason has a `reason`: see
-[Resource limits](isolation.md#resource-limits). To find out why a job is not running, see
+If a job does not run, there may be no error at all: see
 [Why a job is not running](explain.md).
+
+## Errors of attempts
+
+| The attempt | Has | Content |
+|---|---|---|
+| failed with an exception | `error` | the `type`, `message` and `traceback` of the exception |
+| failed in a request | `error` | in addition, a `code` of [these](#requests-to-other-services) |
+| exceeded a limit | `reason` | the name of the [limit](resource-limits.md#resource-limits) |
 """
 
 # The groups of the page: a heading, and the codes below it.
@@ -106,6 +130,34 @@ _GROUPS = {
     ),
 }
 
+# When the errors of a group occur.
+_WHEN = {
+    "Arguments and payloads": "A call that creates or changes something has an invalid value.",
+    "Request bodies": (
+        "The server cannot accept the body of an HTTP request. "
+        "[JSON](http-errors.md#json) lists what it accepts."
+    ),
+    "Access and request limits": (
+        "The caller is unknown, has no permission, or sends too many requests. See "
+        "[Authentication](http-auth.md) for HTTP, and [Tenants and roles](tenancy.md) for SQL."
+    ),
+    "Missing objects and conflicts": (
+        "The object does not exist, or its state does not allow the call."
+    ),
+    "Running and waiting for jobs": (
+        "A handler, or a program that waits for a job, receives these errors."
+    ),
+    "Requests to other services": (
+        "A connector or a webhook could not send a request, or received an unusable response. "
+        "See [Connectors](connectors.md) for the allowed destinations."
+    ),
+    "Artifacts and secrets": "See [Artifacts](artifacts.md) and [Connectors](connectors.md).",
+    "Database and setup": (
+        "The installation does not work as a whole. To find the cause, run "
+        "[`jobforge doctor`](doctor.md)."
+    ),
+}
+
 # Codes without a Python class: status, meaning, and what to do.
 _HTTP_ONLY = {
     "bad_request": (
@@ -143,13 +195,13 @@ _HTTP_ONLY = {
 # How to resolve each error.
 _REMEDIES = {
     "error": "Read the message; `detail` may have Postgres' SQLSTATE.",
-    "tenant_required": "Specify the tenant in the call, by `jf.tenant(…)`, or as a setting.",
+    "tenant_required": "Specify the tenant: in the call, by `jf.tenant(…)`, or as a setting.",
     "invalid": "Correct the value that `field` names.",
-    "secrets_required": "Send the secrets that `missing` names, or null to remove them.",
+    "secrets_required": "Send the secrets listed in `missing` again, or null to remove them.",
     "invalid_payload": "Correct the arguments; `detail` lists every fault with its path.",
-    "payload_too_large": "Reduce the size or depth; use the artifact store for more data.",
+    "payload_too_large": "Reduce the size or depth, or set up an [artifact store](artifacts.md).",
     "invalid_result": "Return at most 1 MiB of JSON from a step; store larger data elsewhere.",
-    "unknown_field": "Remove the field, or correct its name.",
+    "unknown_field": "Remove the field that `field` names, or correct its name.",
     "unsupported_media_type": "Send `Content-Type: application/json`, uncompressed.",
     "invalid_json": "Send valid JSON.",
     "duplicate_member": "Include each member of an object only once.",
@@ -158,7 +210,7 @@ _REMEDIES = {
     "nul_character": "Remove the character, or send the bytes as base64.",
     "lone_surrogate": "Correct the string: it was cut in the middle of a character.",
     "too_deep": "Reduce the nesting depth.",
-    "lease_lost": "Stop the work. The result was not recorded.",
+    "lease_lost": "Stop the work: nothing was recorded. See [Leases](worker.md#leases).",
     "not_found": "Check the ID and the tenant of the request.",
     "unknown_definition": "Start a worker with this job, call `jf.register()`, or fix the name.",
     "tenant_erased": "Stop using this tenant; create another tenant with a new ID.",
@@ -173,19 +225,19 @@ _REMEDIES = {
     "out_of_scope": "Use a key whose scopes include the route.",
     "foreign_origin": "Send the request from a page of this server, or use a key.",
     "unauthenticated": "Send a valid key or token that is not revoked or expired.",
-    "too_many_requests": "Send fewer requests, or ask the operator for a higher rate.",
+    "too_many_requests": "Send fewer requests, or raise the [rate](http-errors.md#limits).",
     "too_many_streams": "Close a stream, or share one stream among several readers.",
-    "tenant_queue_full": "Wait until jobs have run, or raise `max_pending` of the tenant.",
-    "wrong_isolation": "Set the transaction's isolation level to READ COMMITTED.",
+    "tenant_queue_full": "Wait until jobs have run, or raise [`max_pending`](limits.md).",
+    "wrong_isolation": "Use [READ COMMITTED](sql.md#isolation-levels) for the transaction.",
     "job_failed": "Read the error, fix the cause, and retry the job.",
     "child_failed": "Check the child job; `return_failures=True` gathers without raising.",
-    "wait_timeout": "The job is not canceled: call `wait` or `result` again.",
+    "wait_timeout": "Wait again: the job continues.",
     "egress_failed": "Read the message; JobForge retries the attempt.",
     "address_not_allowed": "Use a public https address, or ask the operator to allow this one.",
     "unreachable": "Check the receiver; JobForge retries the request.",
     "tls_error": "Fix the receiver's certificate.",
     "deadline_exceeded": "Make the receiver respond faster; JobForge retries the request.",
-    "response_too_large": "Request less than 1 MiB.",
+    "response_too_large": "Request less data: the limit is 1 MiB.",
     "too_many_redirects": "Use the URL to which the redirects lead.",
     "bad_response": "Check the receiver.",
     "unexpected_status": "Check the response, or add the status to `expected_status`.",
@@ -194,17 +246,11 @@ _REMEDIES = {
     "seal_broken": "Configure the same `secret_key` for all processes, or set the secret again.",
     "event_timeout": "Catch the error in the handler, and handle the missing event.",
     "contended": "Repeat the call after a short delay.",
-    "unavailable": "Repeat the call later; use a `key`, so that no job is enqueued twice.",
+    "unavailable": "Repeat the call later, with a `key` so that no job is enqueued twice.",
     "migration_error": "Read the message; the schema is unchanged.",
     "embedded_error": "Read the message and the log that the hint names.",
     "config_error": "Correct the setting that the message names.",
 }
-
-
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page() -> str:
@@ -227,7 +273,7 @@ def _errors(error: type[JobForgeError]) -> Iterator[type[JobForgeError]]:
 
 def _group(title: str, errors: list[type[JobForgeError]]) -> str:
     head = "| Code | Python | SQLSTATE | HTTP | Exit | Meaning | What to do |\n" + "|---" * 7 + "|"
-    return "\n".join([f"## {title}\n", head, *map(_row, errors), ""])
+    return "\n".join([f"## {title}\n\n{_WHEN[title]}\n", head, *map(_row, errors), ""])
 
 
 def _http_only() -> str:
@@ -258,7 +304,3 @@ def _row(error: type[JobForgeError]) -> str:
 
 def _meaning(error: type[JobForgeError]) -> str:
     return (error.__doc__ or "").splitlines()[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

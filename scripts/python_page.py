@@ -6,7 +6,6 @@ their methods return, and `jobforge.testing`. The script parses the sources and 
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,15 +32,28 @@ PAGE = ROOT / "docs" / "python-api.md"
 _HEAD = """\
 # Python API
 
-This page is generated from the docstrings. It lists the public classes of the package `jobforge` with
-their methods and attributes. [Python](python.md) is the guide. Classes that are shown without an
-import line are returned by methods. Do not instantiate them yourself.
+This reference lists the public classes of the package `jobforge` with their methods and attributes.
+It is generated from the docstrings. To learn how to use them, start with the guide,
+[Python](python.md).
+
+| You want to | See |
+|---|---|
+| declare jobs | [`JobForge.job`](#jobforgejob) |
+| enqueue a job, with options | [`Definition.enqueue`](#definitionenqueue), [`Definition.using`](#definitionusing) |
+| wait for a result | [`Handle.result`](#handleresult) |
+| report progress, use secrets and steps in a handler | [`Context`](#context) |
+| combine jobs | [`JobForge.workflow`](#jobforgeworkflow), [`JobForge.batch`](#jobforgebatch) |
+| list and change jobs through a server | [`Client`](#client) |
+| test jobs | [Testing](#testing) |
+
+Classes that are shown without an import line are returned by methods. Do not instantiate them
+yourself.
 
 **Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
 which has the same arguments and the same result.
 
-**Defaults:** `...` in a signature means that you can omit the argument. The tables of
-[job](#jobforgejob) and [using](#definitionusing) describe these arguments.
+**Defaults:** you can also omit the two options that are shown without a default. `key` of
+[job](#jobforgejob) is then the function's name, and `open` of [batch](#jobforgebatch) is false.
 
 | Type | Meaning |
 |---|---|
@@ -50,7 +62,7 @@ which has the same arguments and the same result.
 | `TenantRef` | UUID or slug of a tenant |
 | `Json` | any value that JSON can represent |
 | `conn` | connection of psycopg, SQLAlchemy, Django or asyncpg: [supported connections](python.md#in-your-own-transaction) |
-| `Isolation` | `"process"` or `"inline"`: [Isolation](isolation.md) |
+| `Isolation` | `"process"` or `"inline"`: [comparison](worker.md#inline-and-isolated-jobs) |
 | `CatchUpOption` | `"none"`, `"last"` or `"all"`: [missed runs](schedules.md#missed-runs-catch_up) |
 | `OverlapOption` | `"allow"`, `"skip"`, `"queue"` or `"cancel_running"`: [overlapping jobs](schedules.md#overlapping-jobs-overlap) |
 | `Dedupe` | duration, or `"active"`: [options](python.md#enqueuing) |
@@ -95,9 +107,11 @@ class Documented:
     is_constructed: bool = False  # whether users call its constructor
     hidden: frozenset[str] = frozenset()
     has_fields: bool = False  # whether its fields are part of the API
+    type_argument: str = "T"  # in place of T in the methods of a generic base
 
 
 _ENQUEUER = ("Enqueuer", "sdk.enqueue")
+_GROUP_HANDLE = ("GroupHandle", "sdk.job_group")
 # Members for workers, which are not part of the API.
 _OF_WORKERS = frozenset(
     {
@@ -151,9 +165,11 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
     "Workflows and batches": (
         Documented("Workflow", "sdk.workflow"),
         Documented("Node", "sdk.workflow_nodes", hidden=frozenset({"set_handle"})),
-        Documented("WorkflowHandle", "sdk.workflow"),
+        Documented(
+            "WorkflowHandle", "sdk.workflow", (_GROUP_HANDLE,), type_argument="WorkflowDetail"
+        ),
         Documented("Batch", "sdk.batch"),
-        Documented("BatchHandle", "sdk.batch"),
+        Documented("BatchHandle", "sdk.batch", (_GROUP_HANDLE,), type_argument="WorkflowInfo"),
         Documented("WorkflowDetail", "types.workflows", has_fields=True),
         Documented("WorkflowInfo", "types.workflows", has_fields=True),
         Documented("NodeInfo", "types.workflows", has_fields=True),
@@ -242,12 +258,6 @@ _CALL_GROUPS = {
 }
 
 
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
-
-
 def page() -> str:
     parts = [_HEAD]
     for title, classes in SECTIONS.items():
@@ -283,7 +293,8 @@ def _class(documented: Documented) -> Iterator[str]:
         yield from _method("JobForge", "job", _job_decorator(), {})
     for name, method in members.items():
         if not _is_property(method) and not _is_async_twin(name, members):
-            yield from _method(documented.name, name, method, members)
+            for part in _method(documented.name, name, method, members):
+                yield part.replace("-> T\n", f"-> {documented.type_argument}\n")
     if documented.name == "Client":
         yield from _operations()
 
@@ -355,7 +366,9 @@ def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
 def _job_decorator() -> Function:
     """Return the overload of `@jf.job(…)` with the settings, and the docstring of its class."""
     decorator = find_classes("sdk.decorator")["JobDecorator"]
-    overloads = [each for each in decorator.body if isinstance(each, ast.FunctionDef)]
+    overloads = [
+        each for each in decorator.body if isinstance(each, ast.FunctionDef) and each.decorator_list
+    ]
     (found,) = [each for each in overloads if list_keywords(each)]
     docstring = decorator.body[:1]
     return ast.FunctionDef("job", found.args, docstring, [], found.returns)
@@ -439,7 +452,3 @@ def _field_lines(documented: Documented, body: ast.ClassDef) -> Iterator[str]:
         if isinstance(each, ast.AnnAssign | ast.Assign):
             text = lines[each.lineno - 1].strip()
             yield re.sub(r" = field\(default_factory=list\)$", "", text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -46,7 +46,7 @@ def list_arguments(function: Function) -> list[str]:
         shown.append("*")
     shown += map(_argument, given.kwonlyargs, given.kw_defaults)
     if keywords:
-        shown += [f"{each} = ..." for each in keywords]
+        shown += keywords
     elif given.kwarg:
         shown.append(f"**{_argument(given.kwarg, None)}")
     return [each for each in shown if each not in {"self", "cls"}]
@@ -61,13 +61,38 @@ def list_keywords(function: Function) -> list[str]:
 
 
 def _members(typed_dict: str) -> list[str]:
-    classes = find_classes("sdk.definition_settings") | find_classes("sdk.enqueue_options")
-    if typed_dict not in classes:  # TypedDict itself
+    if typed_dict == "TypedDict":
         return []
-    body = classes[typed_dict]
+    body = _sdk_classes()[typed_dict]
     inherited = [each for base in body.bases for each in _members(ast.unparse(base))]
     fields = [each for each in body.body if isinstance(each, ast.AnnAssign)]
-    return [*inherited, *(ast.unparse(each) for each in fields)]
+    return [*inherited, *map(_member, fields)]
+
+
+def _member(field: ast.AnnAssign) -> str:
+    """Return the option with its default: None if it may be None, or that of the setting."""
+    text = format_annotation(field.annotation)
+    name = ast.unparse(field.target)
+    is_optional = text.endswith("| None") or text in {"Any", "Dedupe", "Json"}
+    default = "None" if is_optional else _setting_defaults().get(name)
+    return f"{name}: {text}" + (f" = {default}" if default else "")
+
+
+@cache
+def _setting_defaults() -> dict[str, str]:
+    """Return the defaults of definition settings by name; durations without their unit."""
+    fields = _sdk_classes()["DefinitionSettings"].body
+    return {
+        ast.unparse(each.target).removesuffix("_s"): ast.unparse(each.value).replace("'", '"')
+        for each in fields
+        if isinstance(each, ast.AnnAssign) and each.value is not None
+    }
+
+
+@cache
+def _sdk_classes() -> dict[str, ast.ClassDef]:
+    modules = [f"sdk.{path.stem}" for path in (PACKAGE / "sdk").glob("*.py")]
+    return {name: body for module in modules for name, body in find_classes(module).items()}
 
 
 def _argument(argument: ast.arg, default: ast.expr | None) -> str:

@@ -8,14 +8,13 @@ from the header of the function's file.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from fresh_database import Connection, open_fresh_database
+from fresh_database import Connection
 
 from jobforge.db.schema_files import function_files
 
@@ -101,13 +100,6 @@ class Writer:
     def _errors(self, name: str) -> str:
         found = sorted(self.errors[name].items())
         return ", ".join(f"`{code}`{reason and f' ({reason})'}" for code, reason in found) or "none"
-
-
-def main() -> int:
-    with open_fresh_database() as conn:
-        PAGE.write_text(page(conn), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page(conn: Connection) -> str:
@@ -247,7 +239,3 @@ def _reason(text: str) -> str:
     """Return a reason of a header without parentheses, and names and levels as code."""
     text = text.removeprefix("(").removesuffix(")").removesuffix(" and")
     return re.sub(r"\b(p_\w+|app\.tenant_id|READ COMMITTED)", r"`\1`", text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,16 @@
 """Write docs/tables.md, the reference of tables, indexes and policies, from a fresh database.
 
-A table's description is the comment above it in its migration; everything else comes from the
-catalog.
+A table's description is the comment above it in its migration, and column_descriptions.py describes
+its columns; everything else comes from the catalog.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fresh_database import Connection, open_fresh_database
+from column_descriptions import describe_column
+from fresh_database import Connection
 
 from jobforge.db.schema_files import SQL
 
@@ -19,13 +19,15 @@ PAGE = Path(__file__).parent.parent / "docs" / "tables.md"
 _HEAD = """\
 # Tables, indexes and policies
 
-This page describes the tables of the schema `jobforge`. It is generated from a fresh database. You
-can query the tables, subject to row-level security. Only the [functions](sql.md) write to them. The
-results of the functions are stable. The tables are not: a release may add or remove
-columns. Query tables to inspect the data, and use the functions in programs.
+This reference describes the tables of the schema `jobforge`, for readers who inspect the data with
+SQL. In programs, use the [functions](sql.md) instead: their results are stable, but a release may
+add or remove columns of a table.
+
+You can query the tables, subject to row-level security. Only the functions write to them.
 
 History tables have a partition for each day, named `<table>_<yyyymmdd>`, and a default partition.
-This page lists the indexes and policies of the tables, and leaves out those of the partitions.
+The audit log has a partition for each month. This page lists the indexes and policies of the
+tables, and leaves out those of the partitions.
 
 Row-level security is enabled and forced on all tables. A role without a policy on a table sees none
 of its rows:
@@ -75,19 +77,29 @@ select polname as name from pg_policy where polrelid = %s order by polname
 """
 
 
-def main() -> int:
-    with open_fresh_database() as conn:
-        PAGE.write_text(page(conn), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
-
-
 def page(conn: Connection) -> str:
     descriptions = _words()
     tables = conn.execute(_TABLES).fetchall()
     return "\n".join(
-        [_HEAD, *(part for table in tables for part in _table(conn, table, descriptions))]
+        [
+            _HEAD,
+            *_subjects(),
+            *(part for table in tables for part in _table(conn, table, descriptions)),
+        ]
     )
+
+
+def _subjects() -> Iterator[str]:
+    """Yield a list of the tables by the sections of the migrations."""
+    yield "## Tables by subject\n\n| Subject | Tables |\n|---|---|"
+    table = re.compile(r"^create (?:unlogged )?table jobforge\.(\w+) \(", re.MULTILINE)
+    for path in sorted((SQL / "migrations").glob("*.sql")):
+        text = path.read_text(encoding="utf-8")
+        sections = re.split(r"^-- \d+ (.+?) -+$", text, flags=re.MULTILINE)
+        for subject, content in zip(sections[1::2], sections[2::2], strict=True):
+            if names := table.findall(content):
+                yield f"| {subject} | {', '.join(f'[`{name}`](#{name})' for name in names)} |"
+    yield ""
 
 
 def _words() -> dict[str, str]:
@@ -105,12 +117,15 @@ def _words() -> dict[str, str]:
 def _table(conn: Connection, table: dict[str, Any], descriptions: dict[str, str]) -> Iterator[str]:
     yield f"## {table['name']}\n"
     if table["name"] in descriptions:
-        yield f"{descriptions[table['name']]}\n"
+        first, stop, rest = descriptions[table["name"]].partition(". ")
+        yield f"{first}{stop.strip()}\n"
+        if rest:
+            yield f"{rest.replace('docs/query-plans.md', '[Query plans](query-plans.md)')}\n"
     policies = [f"`{row['name']}`" for row in _rows(conn, _POLICIES, table)]
     kind = "History table. " if table["is_history"] else ""
     yield f"{kind}Policies: {', '.join(policies) or 'none'}.\n"
-    yield "| Column | Type | Constraints |\n|---|---|---|"
-    yield from map(_column, _rows(conn, _COLUMNS, table))
+    yield "| Column | Type | Constraints | Description |\n|---|---|---|---|"
+    yield from (_column(row, table["name"]) for row in _rows(conn, _COLUMNS, table))
     yield ""
     rules = [f"{row['name']}  {row['rule']}" for row in _rows(conn, _CONSTRAINTS, table)]
     indexes = [_index(row["definition"]) for row in _rows(conn, _INDEXES, table)]
@@ -121,19 +136,16 @@ def _rows(conn: Connection, query: str, table: dict[str, Any]) -> list[dict[str,
     return conn.execute(query.encode(), [table["oid"]]).fetchall()
 
 
-def _column(column: dict[str, Any]) -> str:
+def _column(column: dict[str, Any], table: str) -> str:
     kind = column["type"].replace("timestamp with time zone", "timestamptz")
     notes = ["required"] if column["is_required"] else []
     if column["default"] is not None:
         notes.append(f"default `{column['default']}`")
-    return f"| `{column['name']}` | {kind} | {', '.join(notes)} |"
+    name = column["name"]
+    return f"| `{name}` | {kind} | {', '.join(notes)} | {describe_column(table, name)} |"
 
 
 def _index(definition: str) -> str:
     """Shorten `create unique index x on only jobforge.y using btree (…)`."""
     kind, name, rest = re.findall(r"^CREATE (.*?)INDEX (\w+) ON .*? USING (.*)$", definition)[0]
     return f"{name}  {kind}INDEX {rest.removeprefix('btree ')}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

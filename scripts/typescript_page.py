@@ -6,7 +6,6 @@ the closing brace in the column of its first line.
 """
 
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,14 +63,14 @@ _SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
         },
         {
             "DatabaseOptions": "db/database.ts",
-            "Isolation": "sdk/settings.ts",
-            "Size": "sdk/settings.ts",
+            "Isolation": "sdk/definition-settings.ts",
+            "Size": "sdk/definition-settings.ts",
             "StartHook": "sdk/hooks.ts",
             "SuccessHook": "sdk/hooks.ts",
             "FailHook": "sdk/hooks.ts",
             "EndHook": "sdk/hooks.ts",
             "Scalar": "sdk/step-log.ts",
-            "Page": "calls/jobs.ts",
+            "Page": "types/jobs.ts",
             "PgHandle": "db/queryable.ts",
             "KyselyHandle": "db/queryable.ts",
             "DrizzleHandle": "db/queryable.ts",
@@ -93,7 +92,7 @@ _SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
         {
             "Client of the HTTP API": ("ServerClient", "ServerOptions"),
             "Requests and responses": (
-                *("NewJob", "MadeJob", "ServedJob", "JobHistory", "ListQuery", "JobPage"),
+                *("NewJob", "CreatedJob", "ServedJob", "JobHistory", "ListQuery", "JobPage"),
                 *("PreviewRequest", "Preview", "components", "operations", "paths"),
             ),
         },
@@ -112,7 +111,7 @@ _BASES: dict[str, tuple[str, str, dict[str, str]]] = {
 _INTERNAL = {
     "[BRAND]",
     *("buildRegistration", "buildRegistrations", "database", "dump", "handle", "handler"),
-    *("hasFollowUpHooks", "hooks", "invoke", "note", "params", "readResult", "requestStop"),
+    *("hasFollowUpHooks", "hooks", "invoke", "params", "readResult", "requestStop"),
     *("requests", "servedVersions", "settings", "wasCompleted", "withJobFields"),
 }
 _INTERNAL_OF = {
@@ -124,7 +123,6 @@ _INTERNAL_OF = {
     "Handle": {"constructor"},
     "Log": {"constructor"},
     "JobForge": {"definitions"},
-    "Worker": {"enqueue", "enqueueChildren", "saveStep", "secret"},
 }
 
 # Names in the sources, and what the page shows instead.
@@ -158,12 +156,6 @@ _MEMBER = re.compile(
 )
 _PRIVATE = re.compile(r"^  (?:async |readonly |get )*#")
 _VALUES = re.compile(r"\(typeof (\w+)\)\[number\]")
-
-
-def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
 
 
 def page() -> str:
@@ -370,7 +362,3 @@ def _resolve(entry: str, file: str) -> str:
 
 def _read(file: str) -> str:
     return (SOURCES / file).read_text(encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,7 +8,9 @@ from fastapi.openapi.utils import get_openapi
 from jobforge import __version__
 from jobforge.api.auth.permissions import RULES, Rule
 from jobforge.api.caller import TENANT_HEADER
+from jobforge.api.field_descriptions import FIELDS, PARAMETERS
 from jobforge.api.problems import STATUSES, Problem
+from jobforge.api.schema_field_descriptions import SCHEMA_FIELDS
 from jobforge.errors import JobForgeError, Json
 from jobforge.types.api_keys import Role
 
@@ -50,6 +52,7 @@ def build_document(app: FastAPI) -> dict[str, Json]:
     problem_schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem_schema.pop("$defs"))
     schemas["Problem"] = problem_schema
+    _describe_fields(schemas)
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     document["components"]["responses"] = {
         str(status): _refusal(status) for status in _STATUS_DESCRIPTIONS
@@ -70,7 +73,24 @@ def list_error_codes(status: int) -> list[str]:
     )
 
 
+def _describe_fields(schemas: dict[str, Any]) -> None:
+    for schema_name, schema in schemas.items():
+        for name, field in schema.get("properties", {}).items():
+            _describe(field, SCHEMA_FIELDS.get(f"{schema_name}.{name}") or FIELDS.get(name))
+
+
+def _describe(item: dict[str, Any], description: str | None) -> None:
+    """Add the description, unless the item or the type that it allows next to null has one."""
+    options = [item, *item.get("anyOf", [])]
+    if description and not any("description" in option for option in options):
+        item["description"] = description
+
+
 def _complete(operation: dict[str, Json], rule: Rule) -> None:
+    for parameter in operation.get("parameters", []):
+        name = parameter["name"]
+        operation_name = f"{operation['operationId']}.{name}"
+        _describe(parameter, PARAMETERS.get(operation_name) or PARAMETERS.get(name))
     operation["x-roles"] = sorted(Role) if rule.roles is None else sorted(rule.roles)
     if rule.roles is None:
         operation["security"] = []

@@ -65,12 +65,6 @@ class FolderStore:
         with _translate_errors(path):
             return (self._root / check_path(path)).stat().st_size
 
-    def delete(self, path: str) -> None:
-        target = self._root / check_path(path)
-        with _translate_errors(path):
-            target.unlink(missing_ok=True)
-            self._prune(target.parent)
-
     def delete_prefix(self, prefix: str) -> bool:
         from shutil import rmtree  # noqa: PLC0415 - kept out of job processes (docs/decisions/0020)
 

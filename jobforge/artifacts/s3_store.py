@@ -67,9 +67,6 @@ class BucketStore:
         with _translate_errors(path):
             return int(obstore.head(self._store, check_path(path))["size"])
 
-    def delete(self, path: str) -> None:
-        self._delete([check_path(path)])
-
     def delete_prefix(self, prefix: str) -> bool:
         found = False
         for paths in self._iter_path_batches(check_prefix(prefix)):

@@ -29,9 +29,6 @@ class Store(Protocol):
     def size(self, path: str) -> int:
         """Return the size in bytes; raise ArtifactNotFound."""
 
-    def delete(self, path: str) -> None:
-        """Delete the data; do nothing when it does not exist."""
-
     def delete_prefix(self, prefix: str) -> bool:
         """Delete all files of a tenant or of a folder, and return whether there were any."""
 

@@ -2,375 +2,64 @@
 
 A function here only builds a Call, a value with the SQL, its parameters and a decoder for its rows.
 db/ runs calls on the engine's connections, sync or async; any code that runs SQL can do the same.
-Arguments that cannot be sent raise Invalid when the call is built. All submodules load on first use
-of any function, because a process that forks job processes needs none of them.
+Arguments that cannot be sent raise Invalid when the call is built. The functions are imported on
+first use of any of them, because a process that forks job processes needs none.
 
 Functions on a tenant's jobs need the tenant. `call.for_tenant(id)` sets it for the call's
 transaction and works for every login. The argument `tenant_id` passes it without a setting: for
 logins in jobforge_service, on connections outside the engine.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# ruff: noqa: F403, F405 - a list of the names would repeat all functions
 
-from jobforge.calls.call import Call, PendingResult
+from importlib import import_module
+from inspect import isfunction
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, get_origin
+
+from jobforge.calls.call import Call as Call
+from jobforge.calls.call import PendingResult as PendingResult
 
 if TYPE_CHECKING:
-    from jobforge.calls.admin import (
-        apply_retention,
-        confirm_erasure,
-        delete_tenant,
-        drain_worker,
-        ensure_partitions,
-        find_tenant,
-        free_blocked_jobs,
-        list_tenants,
-        list_workers,
-        next_erasure,
-        override_definition,
-        pause_definition,
-        pause_queue,
-        pause_tenant,
-        put_queue,
-        put_tenant,
-        regate_jobs,
-        resume_definition,
-        resume_queue,
-        resume_tenant,
-        stop_worker,
-    )
-    from jobforge.calls.api_requests import (
-        enqueue_jobs_once,
-        note_access,
-        take_request,
-    )
-    from jobforge.calls.artifact_stores import (
-        list_artifact_stores,
-        record_artifact_store,
-        start_artifact_sweep,
-        unused_artifacts,
-    )
-    from jobforge.calls.bound_logins import bind_login, list_bound_logins, unbind_login
-    from jobforge.calls.connectors import (
-        create_connector_config,
-        delete_connector_config,
-        edit_connector_config,
-        get_connector_config,
-        keep_tenant_key,
-        list_connector_configs,
-        list_tenant_keys,
-        open_connector_config,
-        rewrap_tenant_key,
-    )
-    from jobforge.calls.definitions import (
-        get_definition,
-        list_audit,
-        list_definitions,
-        list_holders,
-        list_queues,
-    )
-    from jobforge.calls.diagnostics import (
-        find_problems,
-        find_unreadable,
-        list_migrations,
-        list_missed_firings,
-        read_gauges,
-    )
-    from jobforge.calls.events import (
-        emit_event,
-        get_event,
-        list_event_deliveries,
-        list_events,
-        pending_events,
-        record_deliveries,
-        replay_event,
-    )
-    from jobforge.calls.failures import (
-        annotate_failure,
-        list_failures,
-    )
-    from jobforge.calls.jobs import (
-        cancel_job,
-        cancel_jobs,
-        edit_job,
-        enqueue_job,
-        enqueue_jobs,
-        enqueue_payloads,
-        erase_job,
-        explain_job,
-        get_job,
-        list_jobs,
-        list_notes,
-        list_steps,
-        reschedule_job,
-        retry_job,
-        retry_jobs,
-        summarize,
-    )
-    from jobforge.calls.keys import (
-        create_api_key,
-        end_session,
-        find_api_key,
-        is_session_ended,
-        list_api_keys,
-        revoke_api_key,
-        rotate_api_key,
-        touch_api_key,
-    )
-    from jobforge.calls.operations import (
-        advance_operations,
-        cancel_operation,
-        count_jobs,
-        get_operation,
-        list_operations,
-        start_operation,
-    )
-    from jobforge.calls.statistics import (
-        get_statistics,
-        meter_tenants,
-        roll_up_statistics,
-        start_maintenance,
-    )
-    from jobforge.calls.stream import count_states, find_worker, read_stream
-    from jobforge.calls.triggers import (
-        backfill_trigger,
-        create_trigger,
-        declare_triggers,
-        delete_trigger,
-        due_schedules,
-        edit_trigger,
-        get_trigger,
-        list_firings,
-        list_triggers,
-        record_firings,
-        run_trigger,
-    )
-    from jobforge.calls.webhooks import (
-        create_webhook,
-        delete_webhook,
-        edit_webhook,
-        get_webhook,
-        list_deliveries,
-        list_webhooks,
-        open_delivery,
-        record_delivery,
-        redeliver,
-        rotate_webhook,
-        test_webhook,
-    )
-    from jobforge.calls.worker import (
-        claim_jobs,
-        claim_readable_jobs,
-        complete_job,
-        complete_jobs,
-        enqueue_children,
-        heartbeat_job,
-        heartbeat_jobs,
-        load_steps,
-        note_jobs,
-        put_definition,
-        reap_jobs,
-        register_worker,
-        release_jobs,
-        save_steps,
-        succeed_jobs,
-        unregister_worker,
-    )
-    from jobforge.calls.workflows import (
-        add_to_batch,
-        add_workflow_jobs,
-        cancel_batch,
-        cancel_workflow,
-        close_batch,
-        create_batch,
-        enqueue_workflow,
-        get_batch,
-        get_workflow,
-        list_batches,
-        list_workflows,
-        load_parents,
-        retry_workflow,
-    )
+    from jobforge.calls.admin import *
+    from jobforge.calls.api_requests import *
+    from jobforge.calls.artifact_stores import *
+    from jobforge.calls.connectors import *
+    from jobforge.calls.events import *
+    from jobforge.calls.failures import *
+    from jobforge.calls.installation import *
+    from jobforge.calls.jobs import *
+    from jobforge.calls.keys import *
+    from jobforge.calls.operations import *
+    from jobforge.calls.statistics import *
+    from jobforge.calls.stream import *
+    from jobforge.calls.triggers import *
+    from jobforge.calls.webhooks import *
+    from jobforge.calls.worker import *
+    from jobforge.calls.workflows import *
+else:
 
-__all__ = [
-    "Call",
-    "PendingResult",
-    "add_to_batch",
-    "add_workflow_jobs",
-    "advance_operations",
-    "annotate_failure",
-    "apply_retention",
-    "backfill_trigger",
-    "bind_login",
-    "cancel_batch",
-    "cancel_job",
-    "cancel_jobs",
-    "cancel_operation",
-    "cancel_workflow",
-    "claim_jobs",
-    "claim_readable_jobs",
-    "close_batch",
-    "complete_job",
-    "complete_jobs",
-    "confirm_erasure",
-    "count_jobs",
-    "count_states",
-    "create_api_key",
-    "create_batch",
-    "create_connector_config",
-    "create_trigger",
-    "create_webhook",
-    "declare_triggers",
-    "delete_connector_config",
-    "delete_tenant",
-    "delete_trigger",
-    "delete_webhook",
-    "drain_worker",
-    "due_schedules",
-    "edit_connector_config",
-    "edit_job",
-    "edit_trigger",
-    "edit_webhook",
-    "emit_event",
-    "end_session",
-    "enqueue_children",
-    "enqueue_job",
-    "enqueue_jobs",
-    "enqueue_jobs_once",
-    "enqueue_payloads",
-    "enqueue_workflow",
-    "ensure_partitions",
-    "erase_job",
-    "explain_job",
-    "find_api_key",
-    "find_problems",
-    "find_tenant",
-    "find_unreadable",
-    "find_worker",
-    "free_blocked_jobs",
-    "get_batch",
-    "get_connector_config",
-    "get_definition",
-    "get_event",
-    "get_job",
-    "get_operation",
-    "get_statistics",
-    "get_trigger",
-    "get_webhook",
-    "get_workflow",
-    "heartbeat_job",
-    "heartbeat_jobs",
-    "is_session_ended",
-    "keep_tenant_key",
-    "list_api_keys",
-    "list_artifact_stores",
-    "list_audit",
-    "list_batches",
-    "list_bound_logins",
-    "list_connector_configs",
-    "list_definitions",
-    "list_deliveries",
-    "list_event_deliveries",
-    "list_events",
-    "list_failures",
-    "list_firings",
-    "list_holders",
-    "list_jobs",
-    "list_migrations",
-    "list_missed_firings",
-    "list_notes",
-    "list_operations",
-    "list_queues",
-    "list_steps",
-    "list_tenant_keys",
-    "list_tenants",
-    "list_triggers",
-    "list_webhooks",
-    "list_workers",
-    "list_workflows",
-    "load_parents",
-    "load_steps",
-    "meter_tenants",
-    "next_erasure",
-    "note_access",
-    "note_jobs",
-    "open_connector_config",
-    "open_delivery",
-    "override_definition",
-    "pause_definition",
-    "pause_queue",
-    "pause_tenant",
-    "pending_events",
-    "put_definition",
-    "put_queue",
-    "put_tenant",
-    "read_gauges",
-    "read_stream",
-    "reap_jobs",
-    "record_artifact_store",
-    "record_deliveries",
-    "record_delivery",
-    "record_firings",
-    "redeliver",
-    "regate_jobs",
-    "register_worker",
-    "release_jobs",
-    "replay_event",
-    "reschedule_job",
-    "resume_definition",
-    "resume_queue",
-    "resume_tenant",
-    "retry_job",
-    "retry_jobs",
-    "retry_workflow",
-    "revoke_api_key",
-    "rewrap_tenant_key",
-    "roll_up_statistics",
-    "rotate_api_key",
-    "rotate_webhook",
-    "run_trigger",
-    "save_steps",
-    "start_artifact_sweep",
-    "start_maintenance",
-    "start_operation",
-    "stop_worker",
-    "succeed_jobs",
-    "summarize",
-    "take_request",
-    "test_webhook",
-    "touch_api_key",
-    "unbind_login",
-    "unregister_worker",
-    "unused_artifacts",
-]
-
-_GROUPS = (
-    "artifact_stores",
-    "operations",
-    "definitions",
-    "diagnostics",
-    "connectors",
-    "events",
-    "failures",
-    "jobs",
-    "keys",
-    "bound_logins",
-    "admin",
-    "api_requests",
-    "statistics",
-    "stream",
-    "triggers",
-    "webhooks",
-    "worker",
-    "workflows",
-)
+    def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type of any function
+        functions = {} if name.startswith("_") else _import_functions()
+        if name not in functions:
+            raise AttributeError(f"jobforge.calls has no {name}")
+        globals().update(functions)  # later lookups do not call this function
+        return functions[name]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type of any function
-    if name not in __all__:
-        raise AttributeError(f"jobforge.calls has no {name}")
-    wanted = set(__all__)
-    for group in _GROUPS:
-        found = vars(import_module(f"jobforge.calls.{group}"))
-        globals().update({each: found[each] for each in wanted & found.keys()})
-    return globals()[name]
+def __dir__() -> list[str]:
+    return ["Call", "PendingResult", *_import_functions()]
+
+
+def _import_functions() -> dict[str, Any]:
+    """Return the public functions of the submodules that return a Call."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    return {
+        name: found
+        for module in modules
+        for name, found in vars(module).items()
+        if isfunction(found)
+        and get_origin(found.__annotations__.get("return")) is Call
+        and found.__module__ != Call.__module__
+        and not name.startswith("_")
+    }

@@ -1,14 +1,14 @@
 """Calls for operators and maintenance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import NOTHING, Result, many, one, optional, value
 from jobforge.errors import Json, TenantRequired
 from jobforge.types.operations import SweepPosition
-from jobforge.types.tenants import Erasure, TenantInfo
+from jobforge.types.tenants import BoundLogin, Erasure, TenantInfo
 from jobforge.types.workers import WorkerInfo
 
 RetentionKind = Literal[
@@ -31,92 +31,77 @@ RetentionKind = Literal[
 
 def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
     """Set settings that apply instead of those in code; null removes an override."""
-    return Call(
-        "override_definition",
-        {"key": key, "overrides": JsonArgument.from_value(dict(overrides), "overrides")},
-        NOTHING,
-    )
+    return build_call("override_definition", NOTHING, key=key, overrides=overrides)
 
 
 def put_tenant(tenant_id: UUID, settings: Mapping[str, Json] | None = None) -> Call[None]:
     """Create a tenant or change its settings."""
-    return Call(
-        "put_tenant",
-        {
-            "tenant_id": tenant_id,
-            "settings": JsonArgument.from_value(dict(settings or {}), "settings"),
-        },
-        NOTHING,
-    )
+    return build_call("put_tenant", NOTHING, tenant_id=tenant_id, settings=settings or {})
 
 
 def find_tenant(slug: str) -> Call[UUID]:
     """Return the ID of the tenant with this slug. Raises NotFound."""
-    return Call("find_tenant", {"slug": slug}, _TENANT_ID)
+    return build_call("find_tenant", _TENANT_ID, slug=slug)
 
 
 def list_tenants() -> Call[list[TenantInfo]]:
     """List tenants by slug; only tenants with settings have a row."""
-    return Call("list_tenants", {}, many(TenantInfo))
+    return build_call("list_tenants", many(TenantInfo))
 
 
 def put_queue(queue: str, settings: Mapping[str, Json] | None = None) -> Call[None]:
     """Create a queue or change its settings."""
-    return Call(
-        "put_queue",
-        {"queue": queue, "settings": JsonArgument.from_value(dict(settings or {}), "settings")},
-        NOTHING,
-    )
+    return build_call("put_queue", NOTHING, queue=queue, settings=settings or {})
 
 
 def pause_queue(queue: str) -> Call[None]:
     """Stop workers from claiming jobs of this queue."""
-    return Call("pause_queue", {"queue": queue}, NOTHING)
+    return build_call("pause_queue", NOTHING, queue=queue)
 
 
 def resume_queue(queue: str) -> Call[None]:
     """Let workers claim jobs of this queue again."""
-    return Call("resume_queue", {"queue": queue}, NOTHING)
+    return build_call("resume_queue", NOTHING, queue=queue)
 
 
 def pause_definition(key: str) -> Call[None]:
     """Stop workers from claiming jobs of this definition."""
-    return Call("pause_definition", {"key": key}, NOTHING)
+    return build_call("pause_definition", NOTHING, key=key)
 
 
 def resume_definition(key: str) -> Call[None]:
     """Let workers claim jobs of this definition again."""
-    return Call("resume_definition", {"key": key}, NOTHING)
+    return build_call("resume_definition", NOTHING, key=key)
 
 
 def pause_tenant(tenant_id: UUID) -> Call[None]:
     """Stop workers from claiming jobs of this tenant."""
-    return Call("pause_tenant", {"tenant_id": tenant_id}, NOTHING)
+    return build_call("pause_tenant", NOTHING, tenant_id=tenant_id)
 
 
 def resume_tenant(tenant_id: UUID) -> Call[None]:
     """Let workers claim jobs of this tenant again."""
-    return Call("resume_tenant", {"tenant_id": tenant_id}, NOTHING)
+    return build_call("resume_tenant", NOTHING, tenant_id=tenant_id)
 
 
 def list_workers() -> Call[list[WorkerInfo]]:
     """List the registered workers."""
-    return Call("list_workers", {}, many(WorkerInfo))
+    return build_call("list_workers", many(WorkerInfo))
 
 
 def drain_worker(worker_id: UUID) -> Call[None]:
     """Ask a worker to finish its running jobs and then stop."""
-    return Call("drain_worker", {"worker_id": worker_id}, NOTHING)
+    return build_call("drain_worker", NOTHING, worker_id=worker_id)
 
 
 def stop_worker(worker_id: UUID) -> Call[None]:
     """Ask a worker to stop; it releases jobs that do not finish in time."""
-    return Call("stop_worker", {"worker_id": worker_id}, NOTHING)
+    return build_call("stop_worker", NOTHING, worker_id=worker_id)
 
 
 def delete_tenant(tenant_id: UUID) -> Call[UUID]:
     """Start the erasure of a tenant, or find the one in progress. Returns the operation's ID."""
-    return Call("delete_tenant", {"tenant_id": tenant_id}, value(UUID, "id"))
+    return build_call("delete_tenant", value(UUID, "id"), tenant_id=tenant_id)
 
 
 def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
@@ -124,7 +109,7 @@ def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
 
     Without a store, only if no process has recorded a store: then there are no artifacts.
     """
-    return Call("next_erasure", {"has_store": has_store}, optional(Erasure))
+    return build_call("next_erasure", optional(Erasure), has_store=has_store)
 
 
 def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
@@ -132,16 +117,33 @@ def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
 
     The erasure completes only after a check of the store that found none.
     """
-    return Call(
+    return build_call(
         "confirm_erasure",
-        {"operation_id": erasure.operation_id, "tenant_id": erasure.tenant_id, "found": found},
         value(bool),
+        operation_id=erasure.operation_id,
+        tenant_id=erasure.tenant_id,
+        found=found,
     )
+
+
+def bind_login(login: str, tenants: Sequence[UUID]) -> Call[None]:
+    """Replace the tenants for which a login may act. Raises Invalid, NotFound, TenantErased."""
+    return build_call("bind_login", NOTHING, login=login, tenants=list(tenants))
+
+
+def unbind_login(login: str) -> Call[None]:
+    """Remove a login's binding. Raises NotFound."""
+    return build_call("unbind_login", NOTHING, login=login)
+
+
+def list_bound_logins() -> Call[list[BoundLogin]]:
+    """List the bound logins by name."""
+    return build_call("list_bound_logins", many(BoundLogin))
 
 
 def ensure_partitions(*, days: int = 7) -> Call[int]:
     """Return the number of partitions created."""
-    return Call("ensure_partitions", {"days": days}, value(int, "created"))
+    return build_call("ensure_partitions", value(int, "created"), days=days)
 
 
 def apply_retention(
@@ -156,16 +158,14 @@ def apply_retention(
 
     The statement timeout is long, because a deletion that is interrupted starts over.
     """
-    call: Call[dict[str, Json]] = Call(
+    call: Call[dict[str, Json]] = build_call(
         "apply_retention",
-        {
-            "history_days": history_days,
-            "dead_days": dead_days,
-            "limit": limit,
-            "audit_days": audit_days,
-            "kind": kind,
-        },
         value(dict),
+        history_days=history_days,
+        dead_days=dead_days,
+        limit=limit,
+        audit_days=audit_days,
+        kind=kind,
     )
     return call.with_setting("statement_timeout", "10min")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge.calls.call import Call
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.json_arguments import encode_jobs
 from jobforge.calls.results import NOTHING, STATUSES, Result, one
 from jobforge.types.api_requests import Allowance, EnqueuedOnce
@@ -12,7 +12,7 @@ from jobforge.types.jobs import JobRequest
 
 def take_request(bucket: str, *, rate: float, burst: int) -> Call[Allowance]:
     """Take a token from a bucket with `rate` tokens per second and room for `burst`."""
-    return Call("take_request", {"bucket": bucket, "rate": rate, "burst": burst}, one(Allowance))
+    return build_call("take_request", one(Allowance), bucket=bucket, rate=rate, burst=burst)
 
 
 def enqueue_jobs_once(
@@ -26,15 +26,13 @@ def enqueue_jobs_once(
 
     Raises IdempotencyKeyReused for the same key with another body.
     """
-    return Call(
+    return build_call(
         "enqueue_jobs_once",
-        {
-            "request_key": request_key,
-            "body_hash": body_hash,
-            "jobs": encode_jobs(jobs),
-            "tenant_id": tenant_id,
-        },
         _ENQUEUED_ONCE,
+        request_key=request_key,
+        body_hash=body_hash,
+        jobs=encode_jobs(jobs),
+        tenant_id=tenant_id,
     )
 
 
@@ -42,9 +40,7 @@ def note_access(
     action: str, *, target: str | None = None, tenant_id: UUID | None = None
 ) -> Call[None]:
     """Record in the tenant's audit log that an operator acts for the tenant."""
-    return Call(
-        "note_access", {"action": action, "target": target, "tenant_id": tenant_id}, NOTHING
-    )
+    return build_call("note_access", NOTHING, action=action, target=target, tenant_id=tenant_id)
 
 
 _ENQUEUED_ONCE: Result[list[EnqueuedOnce]] = Result(

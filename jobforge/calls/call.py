@@ -4,7 +4,7 @@ A call is a function's name, its arguments by name, and the type of its result. 
 request (client/routes.py) are derived from these.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
@@ -12,13 +12,14 @@ from uuid import UUID
 from jobforge.calls.results import Result, Rows
 from jobforge.errors import Json
 from jobforge.types.jobs import Token
-from jobforge.types.jsonb import encode
+from jobforge.types.jsonb import JsonFields, encode
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 _TENANT = "app.tenant_id"
+_SENT_AS_JSON = (dict, JsonFields, Mapping)  # dict first, because a check for Mapping is slow
 # All other integers are of type integer.
 _BIGINT_ARGUMENTS = {"lease", "memory_bytes"}
 
@@ -106,16 +107,29 @@ class Call(NamedTuple, Generic[T_co]):
         return self.for_tenant(token.tenant_id)._replace(held_lease=HeldLease(worker_id, token))
 
     @property
-    def is_for_tenant(self) -> bool:
-        return self.tenant is not None
-
-    @property
     def tenant(self) -> str | None:
         """The tenant set by `for_tenant`, if any."""
         return dict(self.settings).get(_TENANT)
 
     def with_setting(self, setting: str, value: str) -> "Call[T_co]":
         return self._replace(settings=(*self.settings, (setting, value)))
+
+
+def build_call(function: str, result: Result[T], /, **arguments: object) -> Call[T]:
+    """Return a call of this function. Mappings and JsonFields are sent as jsonb.
+
+    Raises Invalid for a value that jsonb cannot store.
+    """
+    for name, value in arguments.items():
+        if isinstance(value, _SENT_AS_JSON):
+            document = value.to_json() if isinstance(value, JsonFields) else dict(value)
+            arguments[name] = JsonArgument.from_value(document, name)
+    return Call(function, arguments, result)
+
+
+def list_or_none(values: Iterable[T] | None) -> list[T] | None:
+    """Return the values as a list, which drivers send as an array."""
+    return None if values is None else list(values)
 
 
 def query(

@@ -1,10 +1,9 @@
 """Calls on events: applications emit them, users read them, schedulers dispatch them."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, JsonArgument, build_call
 from jobforge.calls.results import many, one, read_document, value
 from jobforge.errors import Json
 from jobforge.types.events import (
@@ -34,21 +33,19 @@ def emit_event(
     """Record an event and return its ID."""
     options = {"key": key, "correlation_id": correlation_id, "traceparent": traceparent}
     given = {option: value for option, value in options.items() if value is not None}
-    return Call(
+    return build_call(
         "emit_event",
-        {
-            "name": name,
-            "data": JsonArgument.from_value({} if data is None else data, "data"),
-            "options": JsonArgument.from_value(given, "options"),
-            "tenant_id": tenant_id,
-        },
         value(UUID, "id"),
+        name=name,
+        data=JsonArgument.from_value({} if data is None else data, "data"),
+        options=given,
+        tenant_id=tenant_id,
     )
 
 
 def get_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[Event]:
     """Return an event and the outcome of each trigger. Raises NotFound."""
-    return Call("get_event", {"id": event_id, "tenant_id": tenant_id}, one(Event))
+    return build_call("get_event", one(Event), id=event_id, tenant_id=tenant_id)
 
 
 def list_events(
@@ -59,15 +56,13 @@ def list_events(
     tenant_id: UUID | None = None,
 ) -> Call[list[EventListing]]:
     """List events, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_events",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         many(EventListing),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
@@ -80,29 +75,25 @@ def list_event_deliveries(
     outcome: DeliveryOutcome | None = None,
 ) -> Call[list[EventDelivery]]:
     """List a trigger's deliveries, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_event_deliveries",
-        {
-            "trigger_id": trigger_id,
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-            "outcome": outcome,
-        },
         many(EventDelivery),
+        trigger_id=trigger_id,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
+        outcome=outcome,
     )
 
 
 def replay_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[int]:
     """Deliver an event again. Returns the replay number of the new deliveries."""
-    return Call("replay_event", {"id": event_id, "tenant_id": tenant_id}, value(int, "replay"))
+    return build_call("replay_event", value(int, "replay"), id=event_id, tenant_id=tenant_id)
 
 
 def pending_events(*, limit: int = 500, after: UUID | None = None) -> Call[PendingEvents]:
     """Return undispatched events after a position; other schedulers skip them for 5 seconds."""
-    return Call(
-        "pending_events", {"limit": limit, "after": after}, value(dict).map(_pending_events)
-    )
+    return build_call("pending_events", value(dict).map(_pending_events), limit=limit, after=after)
 
 
 def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
@@ -111,32 +102,15 @@ def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
         {"id": entry.id, "deliveries": [reaction._asdict() for reaction in entry.reactions]}
         for entry in dispatched
     ]
-    return Call(
-        "record_deliveries",
-        {"deliveries": JsonArgument.from_value(document, "deliveries")},
-        value(dict),
+    return build_call(
+        "record_deliveries", value(dict), deliveries=JsonArgument.from_value(document, "deliveries")
     )
 
 
 def _pending_events(document: dict[str, Json]) -> PendingEvents:
     triggers = [read_document(EventTrigger, each) for each in document["triggers"]]
     return PendingEvents(
-        [_pending_event(event) for event in document["events"]],
+        [read_document(PendingEvent, event) for event in document["events"]],
         {trigger.id: trigger for trigger in triggers},
         {(each["key"], each["version"]): each["parameters"] for each in document["definitions"]},
-    )
-
-
-def _pending_event(document: dict[str, Json]) -> PendingEvent:
-    return PendingEvent(
-        UUID(document["id"]),
-        UUID(document["event_id"]),
-        document["name"],
-        datetime.fromisoformat(document["created_at"]),
-        document["correlation_id"],
-        document["key"],
-        document["traceparent"],
-        document["replay"],
-        [UUID(trigger) for trigger in document["triggers"]],
-        document["data"],
     )

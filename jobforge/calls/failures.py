@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import NOTHING, many
 from jobforge.errors import Json
 from jobforge.types.failures import FailureFilter, FailureGroup
@@ -19,15 +19,13 @@ def list_failures(
     tenant_id: UUID | None = None,
 ) -> Call[list[FailureGroup]]:
     """List groups, newest job first; `before` is the last group's sample_job_id."""
-    return Call(
+    return build_call(
         "list_failures",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         many(FailureGroup),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
@@ -35,12 +33,6 @@ def annotate_failure(
     fingerprint: str, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[None]:
     """Set note, snoozed_until or resolved_in of a failure group; None removes a value."""
-    return Call(
-        "annotate_failure",
-        {
-            "fingerprint": fingerprint,
-            "changes": JsonArgument.from_value(dict(changes), "changes"),
-            "tenant_id": tenant_id,
-        },
-        NOTHING,
+    return build_call(
+        "annotate_failure", NOTHING, fingerprint=fingerprint, changes=changes, tenant_id=tenant_id
     )

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import repeat
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, JsonArgument, build_call, list_or_none
 from jobforge.calls.json_arguments import encode_jobs, refuse_faulty
 from jobforge.calls.results import (
     ENQUEUED_JOBS,
@@ -21,18 +21,14 @@ from jobforge.calls.results import (
 )
 from jobforge.errors import Invalid, Json
 from jobforge.types.job_history import (
-    Attempt,
     Explanation,
     JobEvent,
     JobHistory,
-    Membership,
-    Relative,
     StoredStep,
 )
 from jobforge.types.jobs import (
     Enqueued,
     EnqueueStatus,
-    Job,
     JobFilter,
     JobListing,
     JobOrder,
@@ -80,8 +76,7 @@ def enqueue_payloads(
         payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
         options = encode(jobs.template.options(), "options")
     except Invalid:
-        for index, job in enumerate(jobs):
-            refuse_faulty(index, job)
+        refuse_faulty(jobs)
         raise
     return Call(
         "enqueue_payloads",
@@ -101,10 +96,8 @@ def cancel_job(
     job_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[State]:
     """Cancel a job. Returns `canceled`, or `canceling` if the worker must stop the job first."""
-    return Call(
-        "cancel_job",
-        {"job_id": job_id, "reason": reason, "tenant_id": tenant_id},
-        value(State, "state"),
+    return build_call(
+        "cancel_job", value(State, "state"), job_id=job_id, reason=reason, tenant_id=tenant_id
     )
 
 
@@ -113,7 +106,7 @@ def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]
 
     Raises Conflict for a job that has not finished. Over HTTP, the server deletes the folders.
     """
-    return Call("erase_job", {"job_id": job_id, "tenant_id": tenant_id}, _ERASED_FOLDERS)
+    return build_call("erase_job", _ERASED_FOLDERS, job_id=job_id, tenant_id=tenant_id)
 
 
 def cancel_jobs(
@@ -125,16 +118,14 @@ def cancel_jobs(
     tenant_id: UUID | None = None,
 ) -> Call[int]:
     """Return the number of jobs canceled; repeat the call until it is 0."""
-    return Call(
+    return build_call(
         "cancel_jobs",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "reason": reason,
-            "limit": limit,
-            "dry_run": dry_run,
-            "tenant_id": tenant_id,
-        },
         value(int),
+        filter=which,
+        reason=reason,
+        limit=limit,
+        dry_run=dry_run,
+        tenant_id=tenant_id,
     )
 
 
@@ -144,10 +135,8 @@ def reschedule_job(
     """Change when a waiting job runs; None means as soon as possible."""
     if run_at is not None and run_at.tzinfo is None:
         raise Invalid("run_at must have a time zone", field="run_at")
-    return Call(
-        "reschedule_job",
-        {"job_id": job_id, "run_at": run_at, "tenant_id": tenant_id},
-        value(State, "state"),
+    return build_call(
+        "reschedule_job", value(State, "state"), job_id=job_id, run_at=run_at, tenant_id=tenant_id
     )
 
 
@@ -155,14 +144,8 @@ def edit_job(
     job_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[State]:
     """Change payload, priority, queue or run_at of a job."""
-    return Call(
-        "edit_job",
-        {
-            "job_id": job_id,
-            "changes": JsonArgument.from_value(dict(changes), "changes"),
-            "tenant_id": tenant_id,
-        },
-        value(State, "state"),
+    return build_call(
+        "edit_job", value(State, "state"), job_id=job_id, changes=changes, tenant_id=tenant_id
     )
 
 
@@ -174,15 +157,13 @@ def retry_job(
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
     """Return the ID of the job that will run: the dead job itself, or a new one with `payload`."""
-    return Call(
+    return build_call(
         "retry_job",
-        {
-            "job_id": job_id,
-            "payload": None if payload is None else JsonArgument.from_value(payload, "payload"),
-            "attempts": attempts,
-            "tenant_id": tenant_id,
-        },
         value(UUID, "id"),
+        job_id=job_id,
+        payload=None if payload is None else JsonArgument.from_value(payload, "payload"),
+        attempts=attempts,
+        tenant_id=tenant_id,
     )
 
 
@@ -196,23 +177,21 @@ def retry_jobs(
     tenant_id: UUID | None = None,
 ) -> Call[int]:
     """Retry dead jobs. Returns their number. Repeat the call until it is 0."""
-    return Call(
+    return build_call(
         "retry_jobs",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "rate": rate,
-            "attempts": attempts,
-            "limit": limit,
-            "dry_run": dry_run,
-            "tenant_id": tenant_id,
-        },
         value(int),
+        filter=which,
+        rate=rate,
+        attempts=attempts,
+        limit=limit,
+        dry_run=dry_run,
+        tenant_id=tenant_id,
     )
 
 
 def get_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[JobHistory]:
     """Return a job with its attempts, events and relatives. Raises NotFound."""
-    return Call("get_job", {"job_id": job_id, "tenant_id": tenant_id}, _HISTORY)
+    return build_call("get_job", _HISTORY, job_id=job_id, tenant_id=tenant_id)
 
 
 def list_jobs(
@@ -224,16 +203,14 @@ def list_jobs(
     order: JobOrder = "newest",
 ) -> Call[list[JobListing]]:
     """List jobs, newest or oldest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_jobs",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-            "order": order,
-        },
         many(JobListing),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
+        order=order,
     )
 
 
@@ -246,16 +223,14 @@ def list_notes(
     tenant_id: UUID | None = None,
 ) -> Call[list[JobEvent]]:
     """List notes, oldest first; `after` is the time of the last note of the previous page."""
-    return Call(
+    return build_call(
         "list_notes",
-        {
-            "job_id": job_id,
-            "after": after,
-            "kinds": None if kinds is None else list(kinds),
-            "limit": limit,
-            "tenant_id": tenant_id,
-        },
         many(JobEvent),
+        job_id=job_id,
+        after=after,
+        kinds=list_or_none(kinds),
+        limit=limit,
+        tenant_id=tenant_id,
     )
 
 
@@ -263,17 +238,17 @@ def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call
     """Return the number of jobs per queue and state. Of finished jobs, it counts only those that
     finished in the last `window_s` seconds.
     """
-    return Call("summarize", {"window_s": window_s, "tenant_id": tenant_id}, many(SummaryLine))
+    return build_call("summarize", many(SummaryLine), window_s=window_s, tenant_id=tenant_id)
 
 
 def list_steps(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[StoredStep]]:
     """List a job's completed steps, oldest first, then what the job waits for."""
-    return Call("list_steps", {"job_id": job_id, "tenant_id": tenant_id}, many(StoredStep))
+    return build_call("list_steps", many(StoredStep), job_id=job_id, tenant_id=tenant_id)
 
 
 def explain_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Explanation]]:
     """List why a job does not run, the decisive reason first."""
-    return Call("explain_job", {"job_id": job_id, "tenant_id": tenant_id}, many(Explanation))
+    return build_call("explain_job", many(Explanation), job_id=job_id, tenant_id=tenant_id)
 
 
 def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
@@ -284,16 +259,9 @@ def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
 
 
 def _history(document: Json) -> JobHistory:
-    job = document["job"]
-    workflow = job.get("workflow")
-    return JobHistory(
-        read_document(Job, job),
-        [read_document(Attempt, each) for each in document["attempts"]],
-        [read_document(JobEvent, each) for each in document["events"]],
-        [read_document(Relative, each) for each in job.get("parents", ())],
-        [read_document(Relative, each) for each in job.get("children", ())],
-        workflow and read_document(Membership, workflow),
-    )
+    # Relatives and workflow are members of the job; older servers do not send them.
+    around = {"parents": [], "children": [], **document["job"]}
+    return read_document(JobHistory, {**around, **document})
 
 
 _HISTORY = json_columns(_history, "job", "attempts", "events")

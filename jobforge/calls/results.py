@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -203,9 +203,9 @@ def _converter(hint: Any, *, is_json: bool = False) -> Converter:  # noqa: ANN40
         return _unless_none(_FROM_JSON[hint])
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return _unless_none({member.value: member for member in hint}.__getitem__)
-    if is_dataclass(hint):
-        return _unless_none(lambda inner: read_document(hint, inner))  # type: ignore[arg-type] # a class
-    return _as_is
+    if is_dataclass(hint) or hasattr(hint, "_fields"):  # a dataclass or a NamedTuple
+        return _unless_none(partial(read_document, hint))
+    return _unless_none(tuple) if get_origin(hint) is tuple else _as_is
 
 
 def _as_is(given: Json) -> Json:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import many, value
 from jobforge.types.statistics import Statistic, Usage
 
@@ -25,17 +25,15 @@ def get_statistics(
     """List statistics by time step, earliest first; default: the last hour."""
     given = {"definition": definition, "queue": queue}
     which: Mapping[str, str] = {name: value for name, value in given.items() if value is not None}
-    return Call(
+    return build_call(
         "get_statistics",
-        {
-            "since": since,
-            "until": until,
-            "step_s": step_s,
-            "filter": JsonArgument.from_value(dict(which), "filter"),
-            "by": by,
-            "tenant_id": tenant_id,
-        },
         many(Statistic),
+        since=since,
+        until=until,
+        step_s=step_s,
+        filter=which,
+        by=by,
+        tenant_id=tenant_id,
     )
 
 
@@ -43,16 +41,16 @@ def meter_tenants(
     since: datetime | None = None, until: datetime | None = None
 ) -> Call[list[Usage]]:
     """Return each tenant's usage, for operators; default: the last day."""
-    return Call("meter_tenants", {"since": since, "until": until}, many(Usage))
+    return build_call("meter_tenants", many(Usage), since=since, until=until)
 
 
 def roll_up_statistics(*, limit: int = 50_000) -> Call[int]:
     """Return the number of attempts added; 0 while another caller rolls up."""
-    return Call("roll_up_statistics", {"limit": limit}, value(int))
+    return build_call("roll_up_statistics", value(int), limit=limit)
 
 
 def start_maintenance(
     task: MaintenanceTask, *, every_s: float, by: str | None = None
 ) -> Call[bool]:
     """Return whether the caller should run the task: no process has within `every_s`."""
-    return Call("start_maintenance", {"task": task, "every_s": every_s, "by": by}, value(bool))
+    return build_call("start_maintenance", value(bool), task=task, every_s=every_s, by=by)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge.calls.call import Call
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import NOTHING, Result, Rows, many
 from jobforge.types.live_stream import Happening, QueueCount, StreamPage
 
@@ -12,18 +12,16 @@ def read_stream(
     after: str | None = None, *, limit: int = 1000, tenant_id: UUID | None = None
 ) -> Call[StreamPage]:
     """Read at most `limit` rows. Without `after`, return only the stream's current position."""
-    return Call(
-        "read_stream", {"after": after, "limit": limit, "tenant_id": tenant_id}, _STREAM_PAGE
-    )
+    return build_call("read_stream", _STREAM_PAGE, after=after, limit=limit, tenant_id=tenant_id)
 
 
 def count_states(tenants: Sequence[UUID]) -> Call[list[QueueCount]]:
-    return Call("count_states", {"tenants": list(tenants)}, many(QueueCount))
+    return build_call("count_states", many(QueueCount), tenants=list(tenants))
 
 
 def find_worker(worker_id: UUID, owner: str) -> Call[None]:
     """Raise NotFound unless `owner` registered the worker for the call's tenant."""
-    return Call("find_worker", {"worker_id": worker_id, "owner": owner}, NOTHING)
+    return build_call("find_worker", NOTHING, worker_id=worker_id, owner=owner)
 
 
 def _stream_page(rows: Rows) -> StreamPage:

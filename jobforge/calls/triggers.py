@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
-from jobforge.calls.results import NOTHING, many, one, value
+from jobforge.calls.call import Call, JsonArgument, build_call
+from jobforge.calls.results import NOTHING, many, one, read_document, value
 from jobforge.errors import Json
 from jobforge.types.triggers import (
+    DueSchedule,
     DueSchedules,
     Firing,
+    NamedDefinition,
     Plan,
     Trigger,
     TriggerFilter,
     TriggerType,
-    read_due_schedules,
 )
 
 EVERY_TRIGGER = TriggerFilter()
@@ -27,14 +28,8 @@ def create_trigger(
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
     """Create a trigger and return its ID. The caller validates cron, templates and filter."""
-    return Call(
-        "create_trigger",
-        {
-            "type": type,
-            "settings": JsonArgument.from_value(dict(settings), "settings"),
-            "tenant_id": tenant_id,
-        },
-        value(UUID, "id"),
+    return build_call(
+        "create_trigger", value(UUID, "id"), type=type, settings=settings, tenant_id=tenant_id
     )
 
 
@@ -42,25 +37,17 @@ def edit_trigger(
     trigger_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[None]:
     """Change settings of a trigger; omitted settings are unchanged."""
-    return Call(
-        "edit_trigger",
-        {
-            "id": trigger_id,
-            "changes": JsonArgument.from_value(dict(changes), "changes"),
-            "tenant_id": tenant_id,
-        },
-        NOTHING,
-    )
+    return build_call("edit_trigger", NOTHING, id=trigger_id, changes=changes, tenant_id=tenant_id)
 
 
 def delete_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
     """Delete a trigger. Its jobs remain."""
-    return Call("delete_trigger", {"id": trigger_id, "tenant_id": tenant_id}, NOTHING)
+    return build_call("delete_trigger", NOTHING, id=trigger_id, tenant_id=tenant_id)
 
 
 def get_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[Trigger]:
     """Return a trigger. Raises NotFound."""
-    return Call("get_trigger", {"id": trigger_id, "tenant_id": tenant_id}, one(Trigger))
+    return build_call("get_trigger", one(Trigger), id=trigger_id, tenant_id=tenant_id)
 
 
 def list_triggers(
@@ -71,15 +58,13 @@ def list_triggers(
     tenant_id: UUID | None = None,
 ) -> Call[list[Trigger]]:
     """List triggers, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_triggers",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         many(Trigger),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
@@ -91,46 +76,45 @@ def list_firings(
     tenant_id: UUID | None = None,
 ) -> Call[list[Firing]]:
     """List firings, latest first; `before` is the last fire_at of the previous page."""
-    return Call(
+    return build_call(
         "list_firings",
-        {"trigger_id": trigger_id, "limit": limit, "before": before, "tenant_id": tenant_id},
         many(Firing),
+        trigger_id=trigger_id,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
 def run_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[datetime]:
     """Request a firing now. Returns the fire_at that identifies it."""
-    return Call(
-        "run_trigger", {"id": trigger_id, "tenant_id": tenant_id}, value(datetime, "fire_at")
-    )
+    return build_call("run_trigger", value(datetime, "fire_at"), id=trigger_id, tenant_id=tenant_id)
 
 
 def backfill_trigger(
     trigger_id: UUID, times: Sequence[datetime], *, tenant_id: UUID | None = None
 ) -> Call[int]:
     """Request firings at past times. Returns their number. Times with a firing are skipped."""
-    return Call(
+    return build_call(
         "backfill_trigger",
-        {"id": trigger_id, "times": list(times), "tenant_id": tenant_id},
         value(int, "firings"),
+        id=trigger_id,
+        times=list(times),
+        tenant_id=tenant_id,
     )
 
 
 def due_schedules(*, limit: int = 1000, without: Sequence[UUID] = ()) -> Call[DueSchedules]:
     """A call returns a limited size: call again for the rest. `without` excludes schedules."""
-    return Call(
-        "due_schedules",
-        {"limit": limit, "without": list(without)},
-        value(dict).map(read_due_schedules),
-    )
+    return build_call("due_schedules", _DUE_SCHEDULES, limit=limit, without=list(without))
 
 
 def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
     """Return the number of firings recorded; None while another scheduler records some."""
-    return Call(
+    return build_call(
         "record_firings",
-        {"plans": JsonArgument.from_value([plan.to_json() for plan in plans], "plans")},
         value(int),
+        plans=JsonArgument.from_value([plan.to_json() for plan in plans], "plans"),
     )
 
 
@@ -138,11 +122,25 @@ def declare_triggers(
     declared: Sequence[Mapping[str, Json]], definitions: Sequence[str]
 ) -> Call[None]:
     """Declare schedules by name, tenant and settings; delete undeclared ones of `definitions`."""
-    return Call(
+    return build_call(
         "declare_triggers",
-        {
-            "declared": JsonArgument.from_value([dict(each) for each in declared], "declared"),
-            "definitions": list(definitions),
-        },
         NOTHING,
+        declared=JsonArgument.from_value([dict(each) for each in declared], "declared"),
+        definitions=list(definitions),
     )
+
+
+def _due_schedules(document: Json) -> DueSchedules:
+    wake_at = document["wake_at"]
+    return DueSchedules(
+        datetime.fromisoformat(document["now"]),
+        wake_at and datetime.fromisoformat(wake_at),
+        [read_document(DueSchedule, each) for each in document["triggers"]],
+        {
+            (each["definition"], each["version"]): read_document(NamedDefinition, each)
+            for each in document["definitions"]
+        },
+    )
+
+
+_DUE_SCHEDULES = value(dict).map(_due_schedules)

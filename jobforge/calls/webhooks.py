@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, build_call
 from jobforge.calls.results import NOTHING, many, one, optional, value
 from jobforge.errors import Json
 from jobforge.types.webhooks import Delivery, DeliveryState, OpenDelivery, Webhook
@@ -20,15 +20,13 @@ def create_webhook(
 
     Settings: url, events, definitions, description, enabled.
     """
-    return Call(
+    return build_call(
         "create_webhook",
-        {
-            "id": webhook_id,
-            "settings": JsonArgument.from_value(dict(settings), "settings"),
-            "secret": secret,
-            "tenant_id": tenant_id,
-        },
         value(UUID, "id"),
+        id=webhook_id,
+        settings=settings,
+        secret=secret,
+        tenant_id=tenant_id,
     )
 
 
@@ -42,34 +40,27 @@ def edit_webhook(
     """Change settings; omitted settings are unchanged. A URL with another origin requires the
     sealed secret; over HTTP the secret is a string among the changes.
     """
-    return Call(
-        "edit_webhook",
-        {
-            "id": webhook_id,
-            "changes": JsonArgument.from_value(dict(changes), "changes"),
-            "secret": secret,
-            "tenant_id": tenant_id,
-        },
-        NOTHING,
+    return build_call(
+        "edit_webhook", NOTHING, id=webhook_id, changes=changes, secret=secret, tenant_id=tenant_id
     )
 
 
 def delete_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
     """Delete a webhook endpoint and its pending deliveries."""
-    return Call("delete_webhook", {"id": webhook_id, "tenant_id": tenant_id}, NOTHING)
+    return build_call("delete_webhook", NOTHING, id=webhook_id, tenant_id=tenant_id)
 
 
 def get_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[Webhook]:
     """Return a webhook endpoint. Raises NotFound."""
-    return Call("get_webhook", {"id": webhook_id, "tenant_id": tenant_id}, one(Webhook))
+    return build_call("get_webhook", one(Webhook), id=webhook_id, tenant_id=tenant_id)
 
 
 def list_webhooks(
     *, limit: int = 50, before: UUID | None = None, tenant_id: UUID | None = None
 ) -> Call[list[Webhook]]:
     """List endpoints, newest first; `before` is the last ID of the previous page."""
-    return Call(
-        "list_webhooks", {"limit": limit, "before": before, "tenant_id": tenant_id}, many(Webhook)
+    return build_call(
+        "list_webhooks", many(Webhook), limit=limit, before=before, tenant_id=tenant_id
     )
 
 
@@ -77,10 +68,13 @@ def rotate_webhook(
     webhook_id: UUID, *, secret: bytes, overlap_s: float = 86_400, tenant_id: UUID | None = None
 ) -> Call[None]:
     """Set a new sealed secret; messages carry both signatures until the overlap ends."""
-    return Call(
+    return build_call(
         "rotate_webhook",
-        {"id": webhook_id, "secret": secret, "overlap_s": overlap_s, "tenant_id": tenant_id},
         NOTHING,
+        id=webhook_id,
+        secret=secret,
+        overlap_s=overlap_s,
+        tenant_id=tenant_id,
     )
 
 
@@ -90,8 +84,8 @@ def test_webhook(
     tenant_id: UUID | None = None,  # noqa: PT028 - not a test
 ) -> Call[UUID]:
     """Send a test message. Returns the ID of its delivery."""
-    return Call(
-        "test_webhook", {"id": webhook_id, "tenant_id": tenant_id}, value(UUID, "delivery_id")
+    return build_call(
+        "test_webhook", value(UUID, "delivery_id"), id=webhook_id, tenant_id=tenant_id
     )
 
 
@@ -104,25 +98,25 @@ def list_deliveries(
     tenant_id: UUID | None = None,
 ) -> Call[list[Delivery]]:
     """List deliveries, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_deliveries",
-        {
-            "id": webhook_id,
-            "state": state,
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         many(Delivery),
+        id=webhook_id,
+        state=state,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
 def redeliver(webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None) -> Call[UUID]:
     """Send a delivery again. Returns the ID of the job that sends it."""
-    return Call(
+    return build_call(
         "redeliver",
-        {"id": webhook_id, "delivery_id": delivery_id, "tenant_id": tenant_id},
         value(UUID, "job_id"),
+        id=webhook_id,
+        delivery_id=delivery_id,
+        tenant_id=tenant_id,
     )
 
 
@@ -130,10 +124,12 @@ def open_delivery(
     webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None
 ) -> Call[OpenDelivery | None]:
     """Return what a worker sends; None if the endpoint or the message no longer exists."""
-    return Call(
+    return build_call(
         "open_delivery",
-        {"id": webhook_id, "delivery_id": delivery_id, "tenant_id": tenant_id},
         optional(OpenDelivery),
+        id=webhook_id,
+        delivery_id=delivery_id,
+        tenant_id=tenant_id,
     )
 
 
@@ -145,13 +141,11 @@ def record_delivery(
     tenant_id: UUID | None = None,
 ) -> Call[bool]:
     """Record an attempt, for workers. Returns whether the endpoint is still enabled."""
-    return Call(
+    return build_call(
         "record_delivery",
-        {
-            "id": webhook_id,
-            "delivery_id": delivery_id,
-            "attempt": JsonArgument.from_value(dict(attempt), "attempt"),
-            "tenant_id": tenant_id,
-        },
         value(bool),
+        id=webhook_id,
+        delivery_id=delivery_id,
+        attempt=attempt,
+        tenant_id=tenant_id,
     )

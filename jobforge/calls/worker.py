@@ -3,19 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import LiteralString, TypeVar
+from typing import LiteralString
 from uuid import UUID
 
 import orjson
 
 from jobforge.calls.binary_arrays import pack_documents, pack_tokens
-from jobforge.calls.call import Call, JsonArgument
-from jobforge.calls.json_arguments import (
-    encode_notes,
-    encode_report,
-    encode_reports,
-    encode_tokens,
-)
+from jobforge.calls.call import Call, JsonArgument, build_call, list_or_none
+from jobforge.calls.json_arguments import encode_notes, encode_report, encode_reports, encode_tokens
 from jobforge.calls.results import ENQUEUED_JOBS, NOTHING, Result, Rows, many, tuples, value
 from jobforge.errors import JobForgeError, Json
 from jobforge.types.jobs import (
@@ -57,8 +52,6 @@ _SUCCEED_JOBS = """
     select job_id, lease
       from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])"""
 
-T = TypeVar("T")
-
 
 def register_worker(
     worker_id: UUID,
@@ -71,39 +64,29 @@ def register_worker(
     build: str | None = None,
     isolation: str | None = None,
 ) -> Call[None]:
-    return Call(
+    return build_call(
         "register_worker",
-        {
-            "worker_id": worker_id,
-            "queues": list(queues),
-            "slots": slots,
-            "definitions": _list_or_none(definitions),
-            "host": host,
-            "pid": pid,
-            "build": build,
-            "isolation": isolation,
-        },
         NOTHING,
+        worker_id=worker_id,
+        queues=list(queues),
+        slots=slots,
+        definitions=list_or_none(definitions),
+        host=host,
+        pid=pid,
+        build=build,
+        isolation=isolation,
     )
 
 
 def unregister_worker(worker_id: UUID) -> Call[None]:
-    return Call("unregister_worker", {"worker_id": worker_id}, NOTHING)
+    return build_call("unregister_worker", NOTHING, worker_id=worker_id)
 
 
 def put_definition(
     key: str, version: int, settings: Mapping[str, Json] | None = None
 ) -> Call[None]:
     """Create or update a version of a definition."""
-    return Call(
-        "put_definition",
-        {
-            "key": key,
-            "version": version,
-            "settings": JsonArgument.from_value(dict(settings or {}), "settings"),
-        },
-        NOTHING,
-    )
+    return build_call("put_definition", NOTHING, key=key, version=version, settings=settings or {})
 
 
 def claim_jobs(
@@ -125,8 +108,8 @@ def claim_jobs(
             "worker_id": worker_id,
             "queues": list(limits),
             "limits": list(limits.values()),
-            "definitions": _list_or_none(definitions),
-            "tenants": _list_or_none(tenants),
+            "definitions": list_or_none(definitions),
+            "tenants": list_or_none(tenants),
             "lease_s": lease_s,
             "registered": registered,
         },
@@ -150,16 +133,14 @@ def is_unreadable(error: JobForgeError) -> bool:
 
 def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) -> Call[BeatStatus]:
     """Extend a lease. `held`: not extended, call again soon. Raises LeaseLost if it is lost."""
-    return Call(
+    return build_call(
         "heartbeat_job",
-        {
-            "tenant_id": token.tenant_id,
-            "job_id": token.job_id,
-            "worker_id": worker_id,
-            "lease": token.lease,
-            "lease_s": lease_s,
-        },
         value(BeatStatus),
+        tenant_id=token.tenant_id,
+        job_id=token.job_id,
+        worker_id=worker_id,
+        lease=token.lease,
+        lease_s=lease_s,
     )
 
 
@@ -172,31 +153,27 @@ def heartbeat_jobs(
     clock: datetime | None = None,
 ) -> Call[Heartbeat]:
     """Extend leases. `memory_bytes`: the worker process's memory; `clock`: the worker's time."""
-    return Call(
+    return build_call(
         "heartbeat_jobs",
-        {
-            "worker_id": worker_id,
-            "jobs": encode_tokens(tokens),
-            "lease_s": lease_s,
-            "memory_bytes": memory_bytes,
-            "clock": clock,
-        },
         _HEARTBEAT,
+        worker_id=worker_id,
+        jobs=encode_tokens(tokens),
+        lease_s=lease_s,
+        memory_bytes=memory_bytes,
+        clock=clock,
     )
 
 
 def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
     """Settle one attempt. Raises LeaseLost; a repeated report returns None."""
-    return Call(
+    return build_call(
         "complete_job",
-        {
-            "tenant_id": report.tenant_id,
-            "job_id": report.job_id,
-            "worker_id": worker_id,
-            "lease": report.lease,
-            "outcome": encode_report(report),
-        },
         value(State),
+        tenant_id=report.tenant_id,
+        job_id=report.job_id,
+        worker_id=worker_id,
+        lease=report.lease,
+        outcome=encode_report(report),
     )
 
 
@@ -205,10 +182,8 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
 
     Send the outcome of a job with status `busy` again soon, and keep its lease until then.
     """
-    return Call(
-        "complete_jobs",
-        {"worker_id": worker_id, "outcomes": encode_reports(reports)},
-        many(Settled),
+    return build_call(
+        "complete_jobs", many(Settled), worker_id=worker_id, outcomes=encode_reports(reports)
     )
 
 
@@ -233,28 +208,25 @@ def succeed_jobs(
 
 
 def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]]:
-    return Call(
-        "release_jobs", {"worker_id": worker_id, "jobs": encode_tokens(tokens)}, many(Settled)
+    return build_call(
+        "release_jobs", many(Settled), worker_id=worker_id, jobs=encode_tokens(tokens)
     )
 
 
 def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
     """Record notes in order. Values that cannot be sent are replaced by descriptions."""
-    return Call(
+    return build_call(
         "note_jobs",
-        {"worker_id": worker_id, "notes": encode_notes(notes)},
         tuples(_noted_jobs, job_id=UUID, lease=int, status=str),
+        worker_id=worker_id,
+        notes=encode_notes(notes),
     )
 
 
 def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]:
     """Save steps. Returns one status for each, in order."""
-    return Call(
+    return build_call(
         "save_steps",
-        {
-            "worker_id": worker_id,
-            "steps": JsonArgument.from_value([step.to_json() for step in steps], "steps"),
-        },
         tuples(
             lambda found: _save_statuses(found, steps),
             job_id=UUID,
@@ -263,20 +235,20 @@ def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]
             index=int,
             status=str,
         ),
+        worker_id=worker_id,
+        steps=JsonArgument.from_value([step.to_json() for step in steps], "steps"),
     )
 
 
 def load_steps(worker_id: UUID, token: Token) -> Call[list[dict[str, Json]] | None]:
     """Return the steps of earlier attempts, like claim_jobs; None if the lease is not held."""
-    return Call(
+    return build_call(
         "load_steps",
-        {
-            "worker_id": worker_id,
-            "tenant_id": token.tenant_id,
-            "job_id": token.job_id,
-            "lease": token.lease,
-        },
         value(list),
+        worker_id=worker_id,
+        tenant_id=token.tenant_id,
+        job_id=token.job_id,
+        lease=token.lease,
     )
 
 
@@ -287,27 +259,21 @@ def enqueue_children(
 
     `jobs` are objects as written by JobRequest.to_json.
     """
-    call = Call(
+    call = build_call(
         "enqueue_children",
-        {
-            "worker_id": worker_id,
-            "job_id": token.job_id,
-            "lease": token.lease,
-            "name": name,
-            "index": index,
-            "jobs": JsonArgument.from_value(list(jobs), "jobs"),
-        },
         ENQUEUED_JOBS,
+        worker_id=worker_id,
+        job_id=token.job_id,
+        lease=token.lease,
+        name=name,
+        index=index,
+        jobs=JsonArgument.from_value(list(jobs), "jobs"),
     )
     return call.under_lease(worker_id, token)
 
 
 def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:
-    return Call("reap_jobs", {"limit": limit}, many(Reaped))
-
-
-def _list_or_none(names: Sequence[T] | None) -> list[T] | None:
-    return None if names is None else list(names)
+    return build_call("reap_jobs", many(Reaped), limit=limit)
 
 
 def _noted_jobs(rows: Rows) -> list[Noted]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from uuid import UUID
 
-from jobforge.calls.call import Call, JsonArgument
+from jobforge.calls.call import Call, JsonArgument, build_call
 from jobforge.calls.json_arguments import encode_jobs
 from jobforge.calls.results import (
     ENQUEUED_JOBS,
@@ -23,12 +23,9 @@ from jobforge.errors import Json
 from jobforge.types.jobs import Enqueued, JobRequest, Token
 from jobforge.types.workflows import (
     BatchRequest,
-    Family,
     Lineage,
     MadeBatch,
     MadeWorkflow,
-    NodeInfo,
-    ParentJob,
     WorkflowDetail,
     WorkflowFilter,
     WorkflowInfo,
@@ -44,24 +41,15 @@ def enqueue_workflow(
     workflow: WorkflowRequest, *, tenant_id: UUID | None = None
 ) -> Call[MadeWorkflow]:
     """Enqueue all jobs of a workflow or none."""
-    return Call(
-        "enqueue_workflow",
-        {
-            "workflow": JsonArgument.from_value(workflow.to_json(), "workflow"),
-            "tenant_id": tenant_id,
-        },
-        _MADE_WORKFLOW,
-    )
+    return build_call("enqueue_workflow", _MADE_WORKFLOW, workflow=workflow, tenant_id=tenant_id)
 
 
 def get_workflow(
     workflow_id: UUID, *, limit: int = 1000, tenant_id: UUID | None = None
 ) -> Call[WorkflowDetail]:
     """Return a workflow with its first `limit` nodes."""
-    return Call(
-        "get_workflow",
-        {"id": workflow_id, "limit": limit, "tenant_id": tenant_id},
-        _WORKFLOW_DETAIL,
+    return build_call(
+        "get_workflow", _WORKFLOW_DETAIL, id=workflow_id, limit=limit, tenant_id=tenant_id
     )
 
 
@@ -73,15 +61,13 @@ def list_workflows(
     tenant_id: UUID | None = None,
 ) -> Call[list[WorkflowInfo]]:
     """List workflows, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_workflows",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         documents(WorkflowInfo, "workflow"),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
@@ -89,10 +75,12 @@ def cancel_workflow(
     workflow_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[WorkflowState]:
     """Cancel a workflow. Returns `canceling` while workers still have to stop some of its jobs."""
-    return Call(
+    return build_call(
         "cancel_workflow",
-        {"id": workflow_id, "reason": reason, "tenant_id": tenant_id},
         value(WorkflowState, "state"),
+        id=workflow_id,
+        reason=reason,
+        tenant_id=tenant_id,
     )
 
 
@@ -100,11 +88,8 @@ def retry_workflow(
     workflow_id: UUID, *, from_node: str | None = None, tenant_id: UUID | None = None
 ) -> Call[int]:
     """Retry jobs that did not succeed, or a node and its descendants. Returns their number."""
-    return Call(
-        "retry_workflow",
-        {"id": workflow_id, "from": from_node, "tenant_id": tenant_id},
-        value(int, "jobs"),
-    )
+    arguments = {"id": workflow_id, "from": from_node, "tenant_id": tenant_id}
+    return Call("retry_workflow", arguments, value(int, "jobs"))
 
 
 def create_batch(
@@ -114,14 +99,8 @@ def create_batch(
     tenant_id: UUID | None = None,
 ) -> Call[MadeBatch]:
     """Create a batch with its first jobs."""
-    return Call(
-        "create_batch",
-        {
-            "batch": JsonArgument.from_value(batch.to_json(), "batch"),
-            "jobs": encode_jobs(jobs),
-            "tenant_id": tenant_id,
-        },
-        _MADE_BATCH,
+    return build_call(
+        "create_batch", _MADE_BATCH, batch=batch, jobs=encode_jobs(jobs), tenant_id=tenant_id
     )
 
 
@@ -129,24 +108,22 @@ def add_to_batch(
     batch_id: UUID, jobs: Sequence[JobRequest], *, tenant_id: UUID | None = None
 ) -> Call[list[Enqueued]]:
     """Add jobs to a batch. Raises Conflict if the batch has finished."""
-    return Call(
-        "add_to_batch",
-        {"id": batch_id, "jobs": encode_jobs(jobs), "tenant_id": tenant_id},
-        ENQUEUED_JOBS,
+    return build_call(
+        "add_to_batch", ENQUEUED_JOBS, id=batch_id, jobs=encode_jobs(jobs), tenant_id=tenant_id
     )
 
 
 def close_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowState]:
     """Close an open batch; it finishes when its jobs have finished."""
-    return Call(
-        "close_batch", {"id": batch_id, "tenant_id": tenant_id}, value(WorkflowState, "state")
+    return build_call(
+        "close_batch", value(WorkflowState, "state"), id=batch_id, tenant_id=tenant_id
     )
 
 
 def get_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowInfo]:
     """Return a batch with the number of its jobs by state."""
-    return Call(
-        "get_batch", {"id": batch_id, "tenant_id": tenant_id}, document(WorkflowInfo, "batch")
+    return build_call(
+        "get_batch", document(WorkflowInfo, "batch"), id=batch_id, tenant_id=tenant_id
     )
 
 
@@ -158,15 +135,13 @@ def list_batches(
     tenant_id: UUID | None = None,
 ) -> Call[list[WorkflowInfo]]:
     """List batches, newest first; `before` is the last ID of the previous page."""
-    return Call(
+    return build_call(
         "list_batches",
-        {
-            "filter": JsonArgument.from_value(which.to_json(), "filter"),
-            "limit": limit,
-            "before": before,
-            "tenant_id": tenant_id,
-        },
         documents(WorkflowInfo, "batch"),
+        filter=which,
+        limit=limit,
+        before=before,
+        tenant_id=tenant_id,
     )
 
 
@@ -174,19 +149,19 @@ def cancel_batch(
     batch_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[WorkflowState]:
     """Cancel the jobs of a batch. Returns `canceling` while some are still running."""
-    return Call(
+    return build_call(
         "cancel_batch",
-        {"id": batch_id, "reason": reason, "tenant_id": tenant_id},
         value(WorkflowState, "state"),
+        id=batch_id,
+        reason=reason,
+        tenant_id=tenant_id,
     )
 
 
 def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
     """Return a running job's parents and workflow. Raises LeaseLost."""
-    call: Call[Lineage] = Call(
-        "load_parents",
-        {"worker_id": worker_id, "job_id": token.job_id, "lease": token.lease},
-        _LINEAGE,
+    call: Call[Lineage] = build_call(
+        "load_parents", _LINEAGE, worker_id=worker_id, job_id=token.job_id, lease=token.lease
     )
     return call.under_lease(worker_id, token)
 
@@ -195,15 +170,13 @@ def add_workflow_jobs(
     worker_id: UUID, token: Token, nodes: Sequence[Mapping[str, Json]]
 ) -> Call[dict[str, UUID]]:
     """Add nodes to the workflow of a running job. Returns job IDs by path. Raises LeaseLost."""
-    call: Call[dict[str, UUID]] = Call(
+    call: Call[dict[str, UUID]] = build_call(
         "add_workflow_jobs",
-        {
-            "worker_id": worker_id,
-            "job_id": token.job_id,
-            "lease": token.lease,
-            "nodes": JsonArgument.from_value(list(nodes), "nodes"),
-        },
         tuples(_job_ids, node=str, job_id=UUID),
+        worker_id=worker_id,
+        job_id=token.job_id,
+        lease=token.lease,
+        nodes=JsonArgument.from_value(list(nodes), "nodes"),
     )
     return call.under_lease(worker_id, token)
 
@@ -227,25 +200,14 @@ def _batch_from_json(response: Json) -> MadeBatch:
     return MadeBatch(UUID(response["id"]), list(map(enqueued_from_json, response["jobs"])))
 
 
-def _workflow_detail(document: dict[str, Json]) -> WorkflowDetail:
-    workflow = document["workflow"]
-    extra = {**document, **workflow}  # over HTTP, result and has_all_nodes are outside of it
-    return WorkflowDetail(
-        read_document(WorkflowInfo, workflow),
-        [read_document(NodeInfo, node) for node in document["nodes"]],
-        [(parent, child) for parent, child in document["edges"]],
-        extra["result"],
-        extra["has_all_nodes"],
-    )
+def _workflow_detail(document: Json) -> WorkflowDetail:
+    # In SQL, result and has_all_nodes are members of the workflow; over HTTP, next to it.
+    return read_document(WorkflowDetail, {**document["workflow"], **document})
 
 
-def read_lineage(document: dict[str, Json]) -> Lineage:
+def read_lineage(document: Json) -> Lineage:
     """Read the parents and the workflow of a job from JSON."""
-    workflow = document["workflow"]
-    return Lineage(
-        [read_document(ParentJob, parent) for parent in document["parents"]],
-        workflow and read_document(Family, workflow),
-    )
+    return read_document(Lineage, document)
 
 
 def _job_ids(rows: Rows) -> dict[str, UUID]:

@@ -25,7 +25,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """An event of the live stream (docs/http.md); `id` is its position in the stream."""
+    """An event of the live stream (docs/live-stream.md); `id` is its position in the stream."""
 
     name: str  # `attempt`, `event`, `snapshot`, `reset` or `cut`
     data: Json

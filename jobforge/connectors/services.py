@@ -1,13 +1,13 @@
 """Services that the connectors of one worker share, each loaded on first use."""
 
 import asyncio
-from collections.abc import Awaitable
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.calls import Call
 from jobforge.config import Config
+from jobforge.db.protocols import RunCall
 from jobforge.security.secret_lookup import Secrets
 
 if TYPE_CHECKING:
@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class CallRunner(Protocol):
-    """Runs calls: the worker's engine."""
-
-    def run(self, call: Call[T]) -> Awaitable[T]: ...
-
-
 class ConnectorServices:
-    """The engine, the guarded client, the vault and the artifacts."""
+    """The worker's calls, the guarded client, the vault and the artifacts."""
 
-    def __init__(self, engine: CallRunner, config: Config) -> None:
-        self._engine = engine
+    def __init__(self, run: RunCall, config: Config) -> None:
+        self._run = run
         self._config = config
         self._is_ready = False
 
@@ -38,7 +32,8 @@ class ConnectorServices:
             self._is_ready = True
 
     async def run(self, call: Call[T]) -> T:
-        return await self._engine.run(call)
+        result: T = await self._run(call)
+        return result
 
     @property
     def config(self) -> Config:

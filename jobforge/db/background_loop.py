@@ -16,12 +16,17 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class BackgroundLoop:
-    """`wake` and `stop` both end the step's `wait_for_wake` early."""
+    """`wake` and `stop` both end the step's `wait_for_wake` early, as does setting `wake_event`."""
 
-    def __init__(self, name: str, step: Callable[["BackgroundLoop"], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        step: Callable[["BackgroundLoop"], Awaitable[None]],
+        wake_event: asyncio.Event | None = None,
+    ) -> None:
         self._name = name
         self._step = step
-        self._wake_event = asyncio.Event()
+        self._wake_event = wake_event or asyncio.Event()
         self._stopped = asyncio.Event()
         self._failures = 0
 

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from select import POLLIN, poll
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -140,10 +139,3 @@ def check_committed(status: str | None) -> None:
     # If a statement failed and the caller caught its error, Postgres completes COMMIT as ROLLBACK.
     if status != "COMMIT":
         raise Conflict(EARLIER_CALL_FAILED)
-
-
-def has_pending_input(conn: Connection | AsyncConnection) -> bool:
-    # An idle server sends data only when it closes the connection. poll() needs no round trip.
-    poller = poll()
-    poller.register(conn.fileno(), POLLIN)
-    return bool(poller.poll(0))

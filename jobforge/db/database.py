@@ -20,14 +20,15 @@ from jobforge.db.connection import (
     AsyncConnection,
     arun,
     check_committed,
-    has_pending_input,
 )
 from jobforge.db.doctor.server_facts import Inspection, inspect
 from jobforge.db.driver import (
     DEFAULT_TIMEOUTS,
+    TRANSLATED_ERRORS,
     DriverErrorTranslator,
     Timeouts,
     build_connect_kwargs,
+    raise_translated,
 )
 from jobforge.db.fast_connection import FastConnection
 from jobforge.db.link import DedicatedConnection
@@ -106,11 +107,16 @@ class Database:
 
     async def run(self, call: Call[T]) -> T:
         """Run a call in its own transaction: one round trip."""
-        async with self.connection() as conn:
-            if call.settings or not call.is_frequent or self._behind_pooler:
-                return await arun(conn, call)
-            with DriverErrorTranslator():
+        try:
+            conn = await self._pool.getconn()
+            try:
+                if call.settings or not call.is_frequent or self._behind_pooler:
+                    return await arun(conn, call)
                 return await prepared.arun(conn, call)
+            finally:
+                await self._pool.putconn(conn)
+        except TRANSLATED_ERRORS as error:
+            raise_translated(error)
 
     async def run_fast(self, call: Call[T]) -> T:
         """Run a frequent call without settings on the fast connection if that is free.
@@ -200,13 +206,14 @@ class TenantTransaction:
     connection: AsyncConnection
 
     async def run(self, call: Call[T]) -> T:
-        if call.is_for_tenant:  # later calls would use that tenant too
+        if call.tenant is not None:  # later calls would use that tenant too
             raise Conflict("The transaction already has a tenant")
         return await arun(self.connection, call)
 
 
-async def _acheck(conn: AsyncConnection) -> None:
-    if has_pending_input(conn):
+async def _acheck(conn: AsyncPreparedConnection) -> None:
+    """Raise if an idle pooled connection was closed by the server."""
+    if conn.input_poll.poll(0):
         await AsyncConnectionPool.check_connection(conn)
 
 

@@ -49,12 +49,12 @@ def status(conn: Connection, root: Path = SQL) -> list[FileStatus]:
 
 def list_outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
     """Return the files whose applied version differs from this release's."""
-    return [each.name for each in _compare_files(_records(applied), root) if each.is_outdated]
+    return [each.name for each in _compare_files(_by_name(applied), root) if each.is_outdated]
 
 
 def is_newer(applied: Iterable[AppliedFile], root: Path = SQL) -> bool:
     """Return whether a newer release than this one applied these files."""
-    return _recorded_revision(_records(applied)) > read_revision(root)
+    return _recorded_revision(_by_name(applied)) > read_revision(root)
 
 
 def plan(conn: Connection, root: Path = SQL, *, repair: bool = False) -> list[Script]:
@@ -69,15 +69,15 @@ def plan(conn: Connection, root: Path = SQL, *, repair: bool = False) -> list[Sc
     return [script for script in read_scripts(root) if _is_due(script, stale, repair=repair)]
 
 
-def _records(applied: Iterable[AppliedFile]) -> "dict[str, _Record]":
-    return {each.name: _Record(each.checksum, each.applied_at) for each in applied}
+def _by_name(applied: Iterable[AppliedFile]) -> dict[str, AppliedFile]:
+    return {each.name: each for each in applied}
 
 
-def _recorded_revision(recorded: "dict[str, _Record]") -> int:
+def _recorded_revision(recorded: dict[str, AppliedFile]) -> int:
     return int(recorded[REVISION].checksum) if REVISION in recorded else 0
 
 
-def _compare_files(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
+def _compare_files(recorded: dict[str, AppliedFile], root: Path) -> list[FileStatus]:
     recorded = {name: record for name, record in recorded.items() if name != REVISION}
     files = read_scripts(root)
     known = [_status_of(script, recorded.pop(script.name, None)) for script in files]
@@ -88,13 +88,7 @@ def _compare_files(recorded: "dict[str, _Record]", root: Path) -> list[FileStatu
     return known + gone
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    checksum: str
-    applied_at: datetime
-
-
-def _read_records(conn: Connection) -> dict[str, _Record]:
+def _read_records(conn: Connection) -> dict[str, AppliedFile]:
     with translate_errors("jobforge.migrations"), conn.transaction():
         cursor = conn.cursor(row_factory=tuple_row)
         cursor.execute("select to_regclass('jobforge.migrations') is not null")
@@ -106,7 +100,7 @@ def _read_records(conn: Connection) -> dict[str, _Record]:
         if cursor.fetchone() == (True,):
             cursor.execute("set local role jobforge_owner")
         cursor.execute("select name, checksum, applied_at from jobforge.migrations")
-        records = {name: _Record(checksum, applied_at) for name, checksum, applied_at in cursor}
+        records = _by_name(map(AppliedFile._make, cursor))
         cursor.execute("reset role")
     return records
 
@@ -134,7 +128,7 @@ def _refuse_restored(cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
         )
 
 
-def _status_of(script: Script, record: _Record | None) -> FileStatus:
+def _status_of(script: Script, record: AppliedFile | None) -> FileStatus:
     if record is None:
         return FileStatus(script.name, FileState.DUE, None)
     if record.checksum == script.checksum:

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from jobforge.calls import Call
 from jobforge.db import prepared
-from jobforge.db.connection import Connection, has_pending_input, run, tenant
+from jobforge.db.connection import run, tenant
 from jobforge.db.doctor.server_facts import Inspection, inspect
 from jobforge.db.driver import (
     DEFAULT_TIMEOUTS,
@@ -99,9 +99,9 @@ class Pool:
             return run(conn, inspect(conn.info.backend_pid))
 
 
-def _check(conn: Connection) -> None:
+def _check(conn: PreparedConnection) -> None:
     """Raise if an idle pooled connection was closed by the server."""
-    if has_pending_input(conn):
+    if conn.input_poll.poll(0):
         ConnectionPool.check_connection(conn)
 
 
@@ -152,7 +152,6 @@ class ConnectionCache:
             return None
         if not conn.input_poll.poll(0):
             return conn
-        # An idle server sends data only when it closes the connection.
         conn.close()
         self._pool.putconn(conn)
         return None

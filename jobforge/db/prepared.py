@@ -17,7 +17,7 @@ from psycopg.adapt import PyFormat
 from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 
 from jobforge.calls import Call, PendingResult
 from jobforge.calls.binary_arrays import BinaryArray
@@ -48,9 +48,7 @@ class PreparedConnection(psycopg.Connection[Any]):
 
     @cached_property
     def input_poll(self) -> poll:
-        poller = poll()
-        poller.register(self.pgconn.socket, POLLIN)
-        return poller
+        return _poll_input(self.pgconn)
 
 
 class AsyncPreparedConnection(psycopg.AsyncConnection[Any]):
@@ -61,6 +59,10 @@ class AsyncPreparedConnection(psycopg.AsyncConnection[Any]):
     @cached_property
     def transformer(self) -> abc.Transformer:
         return adapt.Transformer(self)
+
+    @cached_property
+    def input_poll(self) -> poll:
+        return _poll_input(self.pgconn)
 
 
 def run(conn: PreparedConnection, call: Call[T]) -> T:
@@ -125,6 +127,13 @@ def check_result(conn: PreparedConnection | AsyncPreparedConnection, result: PGr
     """Raise psycopg.Error for a failed result."""
     if result.status == _FATAL_ERROR:
         raise error_from_result(result, conn.info.encoding)
+
+
+def _poll_input(pgconn: PGconn) -> poll:
+    # An idle server sends data only when it closes the connection. poll() needs no round trip.
+    poller = poll()
+    poller.register(pgconn.socket, POLLIN)
+    return poller
 
 
 @lru_cache(maxsize=100)

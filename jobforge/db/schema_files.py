@@ -100,13 +100,13 @@ def render_sql(root: Path = SQL) -> str:
     functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
     head = _HEAD.substitute(search_path=SEARCH_PATH, one_at_a_time=SERIALIZE_MIGRATIONS)
     tail = _TAIL.substitute(functions=functions or "''")
-    number, setter = read_revision(root), "set local"
+    number = read_revision(root)
     parts = [
-        *(_render_script(script, setter) for script in files[:2]),
+        *map(_render_script, files[:2]),
         _GUARD.substitute(revision=number),
-        *(_render_script(script, setter) for script in files if script.is_migration),
-        _render_functions(files, setter),
-        _render_access_and_records(files, setter, number),
+        *(_render_script(script) for script in files if script.is_migration),
+        _render_functions(files),
+        _render_access_and_records(files, number),
     ]
     return "\n".join([head, *parts, tail])
 
@@ -181,7 +181,7 @@ commit;
 # Runs a migration that is not recorded; a recorded one must have the same checksum.
 _MIGRATION = Template("""\
 -- $name
-$set role $role;
+set role $role;
 do $$once$$
 declare
     v_checksum text := (select m.checksum from jobforge.migrations as m where m.name = '$name');
@@ -201,8 +201,8 @@ reset role;
 
 _FUNCTION = Template("""\
 -- $name
-$set role $role;
-$set check_function_bodies = off;
+set role $role;
+set check_function_bodies = off;
 $text
 reset check_function_bodies;
 """)
@@ -278,7 +278,7 @@ reset role;
 """
 
 
-def _render_script(script: Script, setter: str) -> str:
+def _render_script(script: Script) -> str:
     template = _OTHER
     if script.is_migration:
         template = _MIGRATION
@@ -288,7 +288,6 @@ def _render_script(script: Script, setter: str) -> str:
         name=script.name,
         checksum=script.checksum,
         role=script.role,
-        set=setter,
         quote=_unused_quote(script.text),
         text=script.text.rstrip(),
     )
@@ -302,19 +301,19 @@ def _render_record(script: Script) -> str:
     return _RECORD.substitute(name=script.name, checksum=script.checksum)
 
 
-def _render_functions(files: list[Script], setter: str) -> str:
-    functions = [_render_script(script, setter) for script in files if script.is_function]
+def _render_functions(files: list[Script]) -> str:
+    functions = [_render_script(script) for script in files if script.is_function]
     return "\n".join([REMEMBER_FUNCTIONS, *functions, DROP_STALE_FUNCTIONS])
 
 
-def _render_access_and_records(files: list[Script], setter: str, number: int) -> str:
+def _render_access_and_records(files: list[Script], number: int) -> str:
     """Return access.sql and the records that had to wait for the table."""
     roles, access = files[0], files[-1]
     records = [
         _RECORD.substitute(name=ROLES, checksum=roles.checksum),
         _RECORD.substitute(name=REVISION, checksum=number),
     ]
-    return "\n".join([_render_script(access, setter), *records])
+    return "\n".join([_render_script(access), *records])
 
 
 def _unused_quote(text: str) -> str:
@@ -330,17 +329,12 @@ _VERSION_FORMAT = "%Y%m%d%H%M%S"
 
 
 def _supabase_files(files: list[Script], number: int) -> list[tuple[str, str]]:
-    setter = "set"
-    migrations = [
-        (Path(script.name).stem, _render_script(script, setter))
-        for script in files
-        if script.is_migration
-    ]
+    migrations = [script for script in files if script.is_migration]
     return [
-        ("roles", "\n".join(_render_script(script, setter) for script in files[:2])),
-        *migrations,
-        ("functions", _render_functions(files, setter)),
-        ("access", _render_access_and_records(files, setter, number)),
+        ("roles", "\n".join(map(_render_script, files[:2]))),
+        *((Path(script.name).stem, _render_script(script)) for script in migrations),
+        ("functions", _render_functions(files)),
+        ("access", _render_access_and_records(files, number)),
     ]
 
 

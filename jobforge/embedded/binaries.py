@@ -83,13 +83,14 @@ class Binaries:
         return result.stdout
 
     def major(self) -> int:
-        version = self.run_checked("postgres", "--version")
-        digits = re.search(r"\d+", version)
-        if digits is None:
+        output = self.run_checked("postgres", "--version")
+        # A warning with the program's path, which may contain numbers, can precede the version.
+        version = re.search(r"\(PostgreSQL\) (\d+)", output)
+        if version is None:
             raise EmbeddedError(
-                f"{self.folder} contains an unknown Postgres version: {version.strip()}"
+                f"{self.folder} contains an unknown Postgres version: {output.strip()}"
             )
-        return int(digits[0])
+        return int(version[1])
 
     def for_account(self, account: Account | None) -> "Binaries":
         """Return the same programs for this account, copied if it cannot enter their directory."""

@@ -6,6 +6,8 @@ transaction in the same state as any failed statement.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from jobforge.calls import Call
@@ -26,62 +28,49 @@ _SYNC = {
 }
 
 
-def is_async(conn: Any) -> bool:  # noqa: ANN401 - a connection of any library
-    """Whether the connection is async; raise Invalid for an unsupported object."""
-    if isinstance(conn, str) or _library(conn, _SYNC):
+@lru_cache(maxsize=100)
+def find_run(kind: type) -> Callable[[Any, Call[Any]], Any]:
+    """Return the function that runs a call on connections of this class."""
+    if is_async(kind):
+        raise Invalid("The connection is async; use aenqueue", field="conn")
+    run: Callable[[Any, Call[Any]], Any] = _import_library(kind, _SYNC).run
+    return run
+
+
+@lru_cache(maxsize=100)
+def find_arun(kind: type) -> Callable[[Any, Call[Any]], Awaitable[Any]]:
+    """Like `find_run`, for async code."""
+    if kind is str:
+        run = find_run(kind)
+        return lambda conn, call: _in_thread_of_django(run, conn, call)
+    if not is_async(kind):
+        raise Invalid("The connection is not async; use enqueue", field="conn")
+    arun: Callable[[Any, Call[Any]], Awaitable[Any]] = _import_library(kind, _ASYNC).arun
+    return arun
+
+
+def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - a connection of any library
+    """Run the call; for an async connection, return an awaitable of its result."""
+    kind = conn.__class__
+    returned: T | Awaitable[T] = (find_arun if is_async(kind) else find_run)(kind)(conn, call)
+    return returned
+
+
+def is_async(kind: type) -> bool:
+    """Whether connections of this class are async; raise Invalid for an unsupported class."""
+    if kind is str or _find_library(kind, _SYNC):
         return False
-    if _library(conn, _ASYNC):
+    if _find_library(kind, _ASYNC):
         return True
     raise Invalid(
-        f"conn must not be a {type(conn).__module__}.{type(conn).__qualname__}, but a connection,"
+        f"conn must not be a {kind.__module__}.{kind.__qualname__}, but a connection,"
         " cursor or session of psycopg, SQLAlchemy, Django or asyncpg, or the alias of a Django"
         " database",
         field="conn",
     )
 
 
-def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of any library
-    if is_async(conn):
-        raise Invalid("The connection is async; use aenqueue", field="conn")
-    library = _library(conn, _SYNC)
-    if library == "psycopg":
-        from jobforge.integrations import psycopg  # noqa: PLC0415 - the library is an optional dependency
-
-        return psycopg.run(conn, call)
-    if library == "sqlalchemy":
-        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - the library is an optional dependency
-
-        return sqlalchemy.run(conn, call)
-    try:
-        from jobforge.integrations import django  # noqa: PLC0415 - the library is an optional dependency
-    except ImportError as error:
-        raise _no_alias() from error
-    return django.run(conn, call)
-
-
-async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of any library
-    if isinstance(conn, str):
-        try:
-            return await in_thread_of_django(run, conn, call)
-        except ImportError as error:
-            raise _no_alias() from error
-    if not is_async(conn):
-        raise Invalid("The connection is not async; use enqueue", field="conn")
-    library = _library(conn, _ASYNC)
-    if library == "psycopg":
-        from jobforge.integrations import psycopg  # noqa: PLC0415 - the library is an optional dependency
-
-        return await psycopg.arun(conn, call)
-    if library == "sqlalchemy":
-        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - the library is an optional dependency
-
-        return await sqlalchemy.arun(conn, call)
-    from jobforge.integrations import asyncpg  # noqa: PLC0415 - the library is an optional dependency
-
-    return await asyncpg.arun(conn, call)
-
-
-async def in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - the function's arguments
+async def _in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - the function's arguments
     """Run the function in the thread that Django uses for database access from async code."""
     from asgiref.sync import sync_to_async  # noqa: PLC0415 - installed with Django
 
@@ -89,21 +78,22 @@ async def in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # n
     return result
 
 
-def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - a connection of any library
-    """Run the call; for an async connection, return an awaitable of its result."""
-    return arun(conn, call) if is_async(conn) else run(conn, call)
+def _import_library(kind: type, known: dict[str, set[str]]) -> Any:  # noqa: ANN401 - a module of this package
+    library = _find_library(kind, known) or "django"
+    try:
+        return import_module(f"jobforge.integrations.{library}")
+    except ImportError as error:
+        if kind is not str:
+            raise
+        raise Invalid(
+            "conn as a string is the alias of a Django database, but Django is not installed",
+            field="conn",
+        ) from error
 
 
-def _no_alias() -> Invalid:
-    return Invalid(
-        "conn as a string is the alias of a Django database, but Django is not installed",
-        field="conn",
-    )
-
-
-def _library(conn: Any, known: dict[str, set[str]]) -> str | None:  # noqa: ANN401 - a connection of any library
-    for kind in type(conn).__mro__:
-        library = kind.__module__.partition(".")[0]
-        if kind.__name__ in known.get(library, ()):
+def _find_library(kind: type, known: dict[str, set[str]]) -> str | None:
+    for each in kind.__mro__:
+        library = each.__module__.partition(".")[0]
+        if each.__name__ in known.get(library, ()):
             return library
     return None

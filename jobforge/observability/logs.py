@@ -32,7 +32,7 @@ from jobforge.types.jobs import ClaimedJob
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["json", "text"]
 
-_LEVELS: Mapping[str, int] = {
+_LEVELS: dict[LogLevel, int] = {  # ascending
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
@@ -381,16 +381,9 @@ class _CapturedBytes:
 
 
 def _level_of(number: int) -> LogLevel:
-    return next((name for name, floor in reversed(_LEVELS_ASCENDING) if number >= floor), "debug")
+    return next((name for name, floor in reversed(_LEVELS.items()) if number >= floor), "debug")
 
 
-_LEVELS_ASCENDING: list[tuple[LogLevel, int]] = [
-    ("debug", logging.DEBUG),
-    ("info", logging.INFO),
-    ("warning", logging.WARNING),
-    ("error", logging.ERROR),
-    ("critical", logging.CRITICAL),
-]
 _lock = threading.Lock()
 _handler = _Handler()
 _writer: _Writer | None = None

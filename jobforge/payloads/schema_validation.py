@@ -5,7 +5,7 @@ An unusable schema does not reject payloads, because the worker validates them a
 
 import jsonschema_rs
 
-from jobforge.errors import InvalidPayload, Json
+from jobforge.errors import Invalid, InvalidPayload, Json
 from jobforge.observability import logs
 
 Validator = jsonschema_rs.Draft202012Validator
@@ -18,6 +18,17 @@ def compile_validator(definition: str, schema: Json) -> Validator | None:
     if not isinstance(schema, dict):
         return None
     try:
+        return compile_schema(schema)
+    except Invalid as error:
+        reason = error.message
+        logs.emit("definition.unusable_schema", "warning", definition=definition, reason=reason)
+        return None
+
+
+def compile_schema(schema: dict[str, Json]) -> Validator:
+    """Return a validator; raise Invalid if the schema is unusable."""
+    try:
+        # RegexOptions matches patterns in linear time; the retriever blocks a remote $ref.
         return Validator(
             schema,
             mask="the value",  # it may be a secret
@@ -25,8 +36,7 @@ def compile_validator(definition: str, schema: Json) -> Validator | None:
             retriever=_refuse_to_fetch,
         )
     except (ValueError, jsonschema_rs.ValidationError) as error:
-        logs.emit("definition.unusable_schema", "warning", definition=definition, reason=str(error))
-        return None
+        raise Invalid(str(error)) from error
 
 
 def check_payload(validator: Validator | None, payload: Json, path: str = "payload") -> None:

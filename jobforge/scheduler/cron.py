@@ -1,6 +1,7 @@
 """Cron schedules: five fields or a nickname such as @daily, in a time zone.
 
-Owns the syntax of a schedule and its behavior at clock changes. cronsim iterates over the calendar.
+cronsim parses the fields and iterates over the calendar. This module adds the nicknames, the
+position of a mistake, and schedules that follow elapsed time.
 
 A schedule that fires in every hour follows elapsed time: `*/30 * * * *` fires every real half hour,
 whatever the local clock shows. All other schedules follow the local clock: a time that a clock
@@ -18,7 +19,7 @@ from enum import StrEnum
 from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from jobforge.errors import Invalid
 
@@ -35,32 +36,15 @@ NICKNAMES = {
     "@hourly": "0 * * * *",
 }
 
-_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-_MINUTE = timedelta(minutes=1)
-# The longest possible length of each month; index 0 is unused.
-_LAST_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """One of the five fields: its label, its range, and its names for values, such as JAN."""
-
-    name: str
-    least: int
-    most: int
-    words: tuple[str, ...] = ()
-    first_word: int = 0
-
-
+# Each field's name, values and largest step.
 _FIELDS = (
-    _Field("minute", 0, 59),
-    _Field("hour", 0, 23),
-    _Field("day of the month", 1, 31),
-    _Field("month", 1, 12, _MONTHS, 1),
-    _Field("day of the week", 0, 7, _DAYS),
+    ("minute", "0 to 59", 59),
+    ("hour", "0 to 23", 23),
+    ("day of the month", "1 to 31, L or LW", 31),
+    ("month", "1 to 12, or JAN to DEC", 12),
+    ("day of the week", "0 to 7, or SUN to SAT", 7),
 )
-_TERM = re.compile(r"(\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
+_START = datetime(2000, 1, 1)  # noqa: DTZ001 - a local time
 
 
 class ClockChange(StrEnum):
@@ -85,7 +69,6 @@ class Cron:
 
     text: str
     zone: ZoneInfo
-    _expanded: str
     _expression: str
     _is_elapsed: bool
 
@@ -124,7 +107,7 @@ class Cron:
 
     def describe(self) -> str:
         """Return a description in English, such as: At 09:00 on Monday through Friday."""
-        return str(CronSim(self._expanded, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - explain() ignores the start time
+        return CronSim(self._expression, _START).explain()
 
     def _iter_fire_times(self, moment: datetime) -> Iterator[FireTime]:
         return (
@@ -162,57 +145,33 @@ class Cron:
         return occurrences
 
     def _iter_by_wall_clock(self, moment: datetime) -> Iterator[FireTime]:
-        last = moment
-        # cronsim runs on naive times, which have no gaps; each result is then resolved in the zone.
-        # The resolved times are ascending, except while a clock change repeats an hour.
-        for wall in CronSim(self._expression, moment.astimezone(self.zone).replace(tzinfo=None)):
-            fire_time = self._resolve_wall_time(wall)
-            if fire_time.at > last:
-                last = fire_time.at
-                yield fire_time
-
-    def _resolve_wall_time(self, wall: datetime) -> FireTime:
-        occurrences = self._find_occurrences(wall)
-        if occurrences:
-            return occurrences[0]
-        at = self._first_after_gap(wall.replace(tzinfo=self.zone, fold=0).astimezone(UTC))
-        return FireTime(at, at.astimezone(self.zone), ClockChange.SKIPPED)
-
-    def _first_after_gap(self, at: datetime) -> datetime:
-        """Return the first minute after the gap that a clock change leaves.
-
-        A skipped local time is interpreted with the offset from before the change. So `at` is later
-        than the change by at most the length of the gap, and bisection finds the change.
-        """
-        offset = at.astimezone(self.zone).utcoffset()
-        inside, before = at, at - timedelta(hours=25)
-        while inside - before > _MINUTE:
-            middle = before + (inside - before) // _MINUTE // 2 * _MINUTE
-            if middle.astimezone(self.zone).utcoffset() == offset:
-                inside = middle
-            else:
-                before = middle
-        return inside
+        # cronsim moves skipped times only if neither minute nor hour starts with `*`.
+        minute, hour, *days = self._expression.split()
+        fields = [minute.replace("*", "0-59"), hour.replace("*", "0-23"), *days]
+        schedule = CronSim(" ".join(fields), moment.astimezone(self.zone))
+        for local in schedule:
+            at = local.astimezone(UTC)
+            if at <= moment:  # the first occurrence of a time that the clock now shows again
+                continue
+            is_moved = local.hour not in schedule.hours or local.minute not in schedule.minutes
+            yield FireTime(at, local, ClockChange.SKIPPED if is_moved else _find_repeat(local))
 
 
 def parse(text: str, zone: str) -> Cron:
     """Parse a schedule; the Invalid error has the 0-based offset in `detail["position"]`."""
     time_zone = read_zone(zone)
-    expanded = _expand_nickname(text)
-    fields = _split(expanded, text)
-    values = [_read_field(field, *part, text) for field, part in zip(_FIELDS, fields, strict=True)]
-    _check_days(fields, values[2], values[3])
-    expression = " ".join(
-        _to_cronsim_field(field, part, numbers)
-        for field, (part, _), numbers in zip(_FIELDS, fields, values, strict=True)
-    )
-    return Cron(
-        " ".join(text.split()),
-        time_zone,
-        _expanded=" ".join(part for part, _ in fields),
-        _expression=expression,
-        _is_elapsed=len(values[1]) == 24,
-    )
+    expression = _expand_nickname(text)
+    fields = _split(expression)
+    for index, field in enumerate(fields):
+        _check_terms(index, field[0], field.start())
+    try:
+        schedule = CronSim(expression, _START)
+        next(schedule)
+    except (CronSimError, StopIteration):
+        raise _invalid(
+            "The schedule never fires: none of the months has such a day", fields[2].start()
+        ) from None
+    return Cron(" ".join(text.split()), time_zone, expression, len(schedule.hours) == 24)
 
 
 def read_zone(name: str) -> ZoneInfo:
@@ -256,80 +215,31 @@ def _expand_nickname(text: str) -> str:
     return NICKNAMES[name]
 
 
-def _split(expanded: str, text: str) -> list[tuple[str, int]]:
-    fields = [(match[0].upper(), match.start()) for match in re.finditer(r"\S+", expanded)]
-    names = ", ".join(field.name for field in _FIELDS)
-    if len(fields) < len(_FIELDS):
-        raise _invalid(f"cron must have five fields: {names}", len(text))
-    if len(fields) > len(_FIELDS):
+def _split(expression: str) -> list[re.Match[str]]:
+    fields = list(re.finditer(r"\S+", expression))
+    if len(fields) != len(_FIELDS):
+        surplus = fields[len(_FIELDS) :]
         raise _invalid(
-            f"cron must have five fields: {names}; seconds are not supported",
-            fields[len(_FIELDS)][1],
+            f"cron must have five fields: {', '.join(name for name, *_ in _FIELDS)}",
+            surplus[0].start() if surplus else len(expression),
         )
     return fields
 
 
-def _read_field(field: _Field, field_text: str, position: int, text: str) -> set[int]:
-    values: set[int] = set()
-    for term in field_text.split(","):
-        values |= _read_term(field, term, position)
+def _check_terms(index: int, field: str, position: int) -> None:
+    """Parse each term alone, because cronsim's error does not say which one is wrong."""
+    name, values, most = _FIELDS[index]
+    for term in field.split(","):
+        alone = ["*"] * len(_FIELDS)
+        alone[index] = term
+        try:
+            CronSim(" ".join(alone), _START)
+        except CronSimError:
+            raise _invalid(f"'{term}' is not a valid {name} ({values})", position) from None
+        step = term.partition("/")[2]
+        if step and int(step) > most:  # cronsim would read */90 as 0
+            raise _invalid(f"{name}: the step must be between 1 and {most}", position)
         position += len(term) + 1
-    if not values:
-        raise _invalid(f"{field.name} is empty in {text!r}", position)
-    return values
-
-
-def _read_term(field: _Field, term: str, position: int) -> set[int]:
-    match = _TERM.fullmatch(term)
-    if match is None:
-        hint = "; L, W and # are not supported" if re.search(r"[LW#?]", term) else ""
-        raise _invalid(f"{field.name}: '{term}' is not a valid value{hint}", position)
-    range_text, first, last, step = match.groups()
-    low, high = field.least, field.most
-    if range_text != "*":
-        low = _number(field, first, position)
-        high = low if last is None else _number(field, last, position + len(first) + 1)
-    if high < low:
-        raise _invalid(f"{field.name}: the start of range {range_text} is after its end", position)
-    if step is None:
-        return set(range(low, high + 1))
-    if range_text != "*" and last is None:
-        raise _invalid(f"{field.name}: a step requires * or a range", position)
-    step_position = position + len(range_text) + 1
-    if not 1 <= int(step) <= field.most:
-        raise _invalid(f"{field.name}: the step must be between 1 and {field.most}", step_position)
-    return set(range(low, high + 1, int(step)))
-
-
-def _number(field: _Field, text: str, position: int) -> int:
-    if text in field.words:
-        return field.words.index(text) + field.first_word
-    if not text.isdecimal():
-        hint = "; L, W and # are not supported" if re.search(r"[LW#]", text) else ""
-        raise _invalid(f"{field.name}: '{text}' is not a valid value{hint}", position)
-    if not field.least <= int(text) <= field.most:
-        raise _invalid(
-            f"{field.name}: {text} must be between {field.least} and {field.most}", position
-        )
-    return int(text)
-
-
-def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int]) -> None:
-    """Raise Invalid for a schedule that never fires.
-
-    When matching one day field suffices, the day of the week makes it fire.
-    """
-    (day, position), (weekday, _) = fields[2], fields[4]
-    one_suffices = not day.startswith("*") and not weekday.startswith("*")
-    if not one_suffices and min(days) > max(_LAST_DAYS[month] for month in months):
-        raise _invalid("The schedule never fires: none of the months has such a day", position)
-
-
-def _to_cronsim_field(field: _Field, text: str, values: set[int]) -> str:
-    """Return the field for cronsim, which treats a leading `*` in a day field specially."""
-    if text.startswith("*") or len(values) == field.most - field.least + 1:
-        return text if text.startswith("*") else "*"
-    return ",".join(map(str, sorted(values)))
 
 
 def _invalid(message: str, position: int) -> Invalid:

@@ -17,7 +17,7 @@ from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
 from jobforge.payloads.schema_validation import Validator, compile_validator
 from jobforge.scheduler import reaction
-from jobforge.scheduler.reaction import ParsedTrigger, TriggeringEvent
+from jobforge.scheduler.reaction import ParsedTrigger
 from jobforge.types.events import (
     DeliveryOutcome,
     Dispatched,
@@ -138,20 +138,8 @@ class _OutboxCursor:
 def _react_to_event(event: PendingEvent, triggers: dict[UUID, ParsedTrigger]) -> list[Reaction]:
     if event.name is None:
         return []
-    occurrence = TriggeringEvent(
-        event.event_id,
-        event.name,
-        event.created_at,
-        event.correlation_id,
-        event.key,
-        event.traceparent,
-        event.data,
-        event.replay,
-    )
     return [
-        triggers[trigger_id].react(occurrence)
-        for trigger_id in event.triggers
-        if trigger_id in triggers
+        triggers[trigger_id].react(event) for trigger_id in event.triggers if trigger_id in triggers
     ]
 
 

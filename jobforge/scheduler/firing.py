@@ -93,13 +93,12 @@ def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefin
         times = _parse_cron(schedule.cron, schedule.zone)
     except Invalid as fault:
         return _plan_disabling(schedule, fault)
-    requested = [(pending.fire_at, pending.kind) for pending in schedule.pending]
     if not schedule.is_due:
-        return Plan(schedule, schedule.next_run_at, _plan_firings(schedule, requested, definition))
+        firings = _plan_firings(schedule, schedule.pending, definition)
+        return Plan(schedule, schedule.next_run_at, firings)
     due = _find_due_times(times, schedule, now)
-    firings = _plan_firings(
-        schedule, [*requested, *((at, FiringKind.SCHEDULE) for at in due.firing)], definition
-    )
+    regular = ((at, FiringKind.SCHEDULE) for at in due.firing)
+    firings = _plan_firings(schedule, [*schedule.pending, *regular], definition)
     return Plan(schedule, due.next, [*due.missed, *firings])
 
 

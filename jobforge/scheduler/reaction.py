@@ -8,9 +8,7 @@ affected.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Self
-from uuid import UUID
+from datetime import UTC
 
 import orjson
 
@@ -20,49 +18,13 @@ from jobforge.payloads.schema_validation import Validator, compile_validator
 from jobforge.scheduler import event_filter, template
 from jobforge.scheduler.event_filter import ROOTS, Condition
 from jobforge.scheduler.template import Template
-from jobforge.types.events import DeliveryOutcome, Event, EventTrigger, Reaction
+from jobforge.types.events import DeliveryOutcome, Event, EventTrigger, PendingEvent, Reaction
 from jobforge.types.jsonb import replace_unencodable
 from jobforge.types.triggers import Trigger
 
+TriggeringEvent = PendingEvent | Event  # from the outbox, or a stored event in a dry run
+
 _MOST_CHARACTERS_OF_REASON = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class TriggeringEvent:
-    """An event as triggers see it."""
-
-    id: UUID
-    name: str
-    created_at: datetime
-    correlation_id: str | None
-    key: str | None
-    traceparent: str | None
-    data: Json
-    replay: int = 0
-
-    @classmethod
-    def from_event(cls, event: Event) -> Self:
-        """Convert a stored event."""
-        return cls(
-            event.id,
-            event.name,
-            event.created_at,
-            event.correlation_id,
-            event.key,
-            event.traceparent,
-            event.data,
-        )
-
-    def to_template_values(self) -> Mapping[str, Json]:
-        """Return the values that templates and filters can refer to."""
-        meta = {
-            "id": str(self.id),
-            "name": self.name,
-            "created_at": self.created_at.astimezone(UTC).isoformat(),
-            "correlation_id": self.correlation_id,
-            "key": self.key,
-        }
-        return {"event": self.data, "meta": meta}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +49,7 @@ class ParsedTrigger:
             return self._fail(repr(error))
 
     def _react(self, event: TriggeringEvent) -> Reaction:
-        values = event.to_template_values()
+        values = build_template_values(event)
         if not event_filter.matches(self.conditions, values):
             return Reaction(self.trigger.id, DeliveryOutcome.FILTERED)
         payload = self.payload.render(values) if self.payload else {}
@@ -152,19 +114,21 @@ def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
     if trigger.event is None or not event_filter.matches_pattern(trigger.event, event.name):
         reason = f"event {event.name} does not match {trigger.event or 'a schedule'}"
         return Reaction(trigger.id, DeliveryOutcome.FILTERED, reason)
-    as_event_trigger = EventTrigger(
-        trigger.id,
-        trigger.definition,
-        trigger.version,
-        trigger.queue,
-        trigger.priority,
-        trigger.payload,
-        trigger.filter,
-        trigger.dedupe_window_s,
-        trigger.dedupe_key,
-    )
+    as_event_trigger = EventTrigger._make(getattr(trigger, name) for name in EventTrigger._fields)
     parsed = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
-    return parsed.react(TriggeringEvent.from_event(event))
+    return parsed.react(event)
+
+
+def build_template_values(event: TriggeringEvent) -> Mapping[str, Json]:
+    """Return the values that templates and filters can refer to."""
+    meta = {
+        "id": str(event.event_id if isinstance(event, PendingEvent) else event.id),
+        "name": event.name,
+        "created_at": event.created_at.astimezone(UTC).isoformat(),
+        "correlation_id": event.correlation_id,
+        "key": event.key,
+    }
+    return {"event": event.data, "meta": meta}
 
 
 def _digest(value: Json) -> str:
@@ -174,7 +138,8 @@ def _digest(value: Json) -> str:
 
 def _suffix(event: TriggeringEvent) -> str:
     # A replay must create the jobs again, so its keys must differ.
-    return f":{event.replay}" if event.replay else ""
+    replay = event.replay if isinstance(event, PendingEvent) else 0
+    return f":{replay}" if replay else ""
 
 
 def _parse_dedupe_key(text: str | None) -> Template | None:

@@ -7,16 +7,17 @@ an app: a web server, a worker, or the process that forks jobs.
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import update_wrapper
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import ConfigError, Conflict, Denied, Json
 from jobforge.observability import tracing
-from jobforge.sdk.batch import Batch, BatchHandle
-from jobforge.sdk.call_context import TenantScope
+from jobforge.sdk.batch import Batch, BatchHandle, BatchOptions
+from jobforge.sdk.call_context import TenantScope, refuse_to_emit
 from jobforge.sdk.command import Command
 from jobforge.sdk.decorator import JobDecorator
 from jobforge.sdk.definition import CallableDefinition, Definition
@@ -26,12 +27,13 @@ from jobforge.sdk.definition_settings import (
     read_settings,
     refuse_unknown,
 )
-from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.engine_location import AppLocation, DatabaseAddress
-from jobforge.sdk.enqueue import AnyArgs, Enqueuer
+from jobforge.sdk.enqueue import Enqueuer
 from jobforge.sdk.enqueue_options import Options, TenantRef
 from jobforge.sdk.hooks import Hook, Hooks
-from jobforge.sdk.pools import Pools
+from jobforge.sdk.job_group import WorkflowOptions
+from jobforge.sdk.pools import Pools, Sender
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
 from jobforge.types.current_job import CURRENT_JOB
@@ -51,6 +53,15 @@ def build_registration_call(definition: Definition[..., Any]) -> Call[None]:
     """Return the call that registers a definition in the database."""
     settings = definition.settings
     return calls.put_definition(settings.key, settings.version, definition.registration())
+
+
+class EmitOptions(TypedDict, total=False):
+    """The options of `jf.emit(…)`; docs/events.md describes each."""
+
+    tenant: TenantRef | None
+    conn: Any  # a connection of any of the libraries in integrations/
+    key: str | None
+    correlation_id: str | None
 
 
 class JobForge:
@@ -138,50 +149,23 @@ class JobForge:
         """
         return Transaction(self.client, tenant)
 
-    def emit(  # noqa: PLR0913 - one parameter per option
-        self,
-        name: str,
-        data: dict[str, Json] | None = None,
-        *,
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-        key: str | None = None,
-        correlation_id: str | None = None,
+    def emit(
+        self, name: str, data: dict[str, Json] | None = None, **options: Unpack[EmitOptions]
     ) -> UUID:
         """Emit an event and return its ID. Event triggers create jobs from it.
 
         With `conn`, the event is part of that connection's transaction. With `key`, each trigger
         creates one job for all events with this name and key. See docs/events.md.
         """
-        return self.client.emit(_build_emit_call(name, data, key, correlation_id), tenant, conn)
+        return complete(self._emit(self.client.blocking, name, data, options))
 
-    async def aemit(  # noqa: PLR0913 - one parameter per option
-        self,
-        name: str,
-        data: dict[str, Json] | None = None,
-        *,
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-        key: str | None = None,
-        correlation_id: str | None = None,
+    async def aemit(
+        self, name: str, data: dict[str, Json] | None = None, **options: Unpack[EmitOptions]
     ) -> UUID:
         """Like `emit`, for async code."""
-        return await self.client.aemit(
-            _build_emit_call(name, data, key, correlation_id), tenant, conn
-        )
+        return await self._emit(self.client.awaiting, name, data, options)
 
-    def workflow(  # noqa: PLR0913 - one parameter per option
-        self,
-        name: str,
-        *,
-        input: Json = None,  # noqa: A002 - the engine's name
-        correlation_id: str | None = None,
-        on_success: AnyArgs | None = None,
-        on_failure: AnyArgs | None = None,
-        on_complete: AnyArgs | None = None,
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-    ) -> Workflow:
+    def workflow(self, name: str, **options: Unpack[WorkflowOptions]) -> Workflow:
         """Build a workflow: call `definition.node(…)` within its `with` or `async with` block.
 
         The end of the block creates all jobs together, in the transaction of `conn` if you pass it.
@@ -189,56 +173,23 @@ class JobForge:
         `on_failure` or `on_complete` is enqueued when the workflow finishes with that outcome.
         See docs/workflows.md.
         """
-        return Workflow(
-            self.client,
-            name,
-            input=input,
-            correlation_id=correlation_id,
-            on_success=on_success,
-            on_failure=on_failure,
-            on_complete=on_complete,
-            tenant=tenant,
-            conn=conn,
-        )
+        return Workflow(self.client, name, **options)
 
-    def batch(  # noqa: PLR0913 - one parameter per option
-        self,
-        *,
-        name: str | None = None,
-        input: Json = None,  # noqa: A002 - the engine's name
-        correlation_id: str | None = None,
-        on_success: AnyArgs | None = None,
-        on_failure: AnyArgs | None = None,
-        on_complete: AnyArgs | None = None,
-        open: bool = False,  # noqa: A002 - the engine's name
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-    ) -> Batch:
+    def batch(self, **options: Unpack[BatchOptions]) -> Batch:
         """Build a batch: call `batch.add(definition.args(…))` within its `with` block.
 
         The engine enqueues `on_success`, `on_failure` and `on_complete` once each, when the batch
         finishes with that outcome. See docs/workflows.md.
         """
-        return Batch(
-            self.client,
-            name=name,
-            input=input,
-            correlation_id=correlation_id,
-            on_success=on_success,
-            on_failure=on_failure,
-            on_complete=on_complete,
-            open=open,
-            tenant=tenant,
-            conn=conn,
-        )
+        return Batch(self.client, **options)
 
     def workflow_of(self, workflow_id: UUID, *, tenant: TenantRef | None = None) -> WorkflowHandle:
         """Return a handle for an existing workflow."""
-        return WorkflowHandle(self.client, self.client.tenant_id(tenant), workflow_id)
+        return WorkflowHandle(self.client, self._find_tenant(tenant), workflow_id)
 
     def batch_of(self, batch_id: UUID, *, tenant: TenantRef | None = None) -> BatchHandle:
         """Return a handle for an existing batch."""
-        return BatchHandle(self.client, self.client.tenant_id(tenant), batch_id)
+        return BatchHandle(self.client, self._find_tenant(tenant), batch_id)
 
     def on_start(self, hook: H) -> H:
         """Register `hook(ctx)`, which runs before the function in every attempt of any job."""
@@ -339,12 +290,38 @@ class JobForge:
             self.client.switch_database(*previous)
             pools.close_all()
 
+    async def _emit(
+        self, sender: Sender, name: str, data: dict[str, Json] | None, options: EmitOptions
+    ) -> UUID:
+        refuse_unknown(options, EmitOptions, "emit")
+        conn = options.get("conn")
+        refuse_to_emit(conn)
+        job = CURRENT_JOB.get()  # the event inherits the job's correlation and trace
+
+        def build(tenant_id: UUID) -> Call[UUID]:
+            return calls.emit_event(
+                name,
+                data,
+                key=options.get("key"),
+                correlation_id=options.get("correlation_id") or (job and job.correlation_id),
+                traceparent=tracing.current_traceparent() or (job and job.traceparent),
+                tenant_id=tenant_id,
+            )
+
+        tenant = options.get("tenant")
+        _, event_id = await self.client.run_for_tenant(sender, build, tenant, conn)
+        return event_id
+
+    def _find_tenant(self, tenant: TenantRef | None) -> UUID:
+        return complete(self.client.find_tenant(self.client.blocking, tenant))
+
     def _add_function(
         self, function: Callable[..., Any], settings: DefinitionSettings
     ) -> CallableDefinition[..., Any, ..., Any]:
-        return self._add_definition(
-            CallableDefinition(function, settings, self.client, self._hooks)
-        )
+        definition: CallableDefinition[..., Any, ..., Any]
+        definition = CallableDefinition(function, settings, self.client, self._hooks)
+        update_wrapper(cast("Callable[..., Any]", definition), function)
+        return self._add_definition(definition)
 
     def _add_definition(self, definition: D) -> D:
         key = definition.settings.key
@@ -374,18 +351,3 @@ class JobForge:
                 hooks = HooksDefinition(definition, self.client, self._hooks)
                 definitions[hooks.settings.key] = hooks
         self._all_definitions = MappingProxyType(definitions)
-
-
-def _build_emit_call(
-    name: str, data: dict[str, Json] | None, key: str | None, correlation_id: str | None
-) -> Callable[[UUID | None], Call[UUID]]:
-    job = CURRENT_JOB.get()  # the event inherits the job's correlation and trace
-    traceparent = tracing.current_traceparent() or (job and job.traceparent)
-    return lambda tenant_id: calls.emit_event(
-        name,
-        data,
-        key=key,
-        correlation_id=correlation_id or (job and job.correlation_id),
-        traceparent=traceparent,
-        tenant_id=tenant_id,
-    )

@@ -1,93 +1,80 @@
 """Batches in the Python API: `with jf.batch(on_success=…) as batch:`, and their handles."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
-from uuid import UUID
+from typing import Unpack
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.errors import Conflict, Invalid, JobForgeError, Json
+from jobforge.errors import Conflict, Invalid, JobForgeError
 from jobforge.observability import tracing
-from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_batch, inherit_trace
-from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
+from jobforge.sdk.definition_settings import refuse_unknown
+from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.enqueue import AnyArgs, check_args, request_from_args
 from jobforge.sdk.enqueue_errors import with_hint
-from jobforge.sdk.enqueue_options import TenantRef
-from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
+from jobforge.sdk.job_group import GroupBlock, GroupHandle, WorkflowOptions
+from jobforge.sdk.pools import Sender
+from jobforge.sdk.worker_requests import (
+    AddToBatch,
+    CloseBatch,
+    CreateBatch,
+    inherit_from_current_job,
+)
 from jobforge.types.jobs import Enqueued, JobRequest
-from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
+from jobforge.types.workflows import BatchRequest, WorkflowInfo, WorkflowState
 
 _MOST_AT_ONCE = 50_000
 _FLUSH_SIZE = 1_000
 
 
-class BatchHandle:
+class BatchOptions(WorkflowOptions, total=False):
+    """The options of `jf.batch(…)`; docs/workflows.md describes each."""
+
+    name: str | None
+    open: bool
+
+
+class BatchHandle(GroupHandle[WorkflowInfo]):
     """A handle of a created batch. Any process can add jobs until the batch has finished."""
 
-    def __init__(self, client: EngineClient, tenant_id: UUID, batch_id: UUID) -> None:
-        self._client = client
-        self.id = batch_id
-        self.tenant_id = tenant_id
-
-    def __repr__(self) -> str:
-        return f"<BatchHandle {self.id}>"
+    _kind = "batch"
 
     def progress(self) -> WorkflowInfo:
         """Return the current batch; `counts` is the number of its jobs per state."""
-        return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
+        return self._fetch()
 
     async def aprogress(self) -> WorkflowInfo:
         """Like `progress`, for async code."""
-        return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
-
-    def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
-        """Wait until the batch has finished, and return it. Raises WaitTimeout after `timeout`."""
-        return poll_until(self.progress, _is_over, timeout, self._wait_target)
-
-    async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - same API as wait
-        """Like `wait`, for async code."""
-        return await apoll_until(self.aprogress, _is_over, timeout, self._wait_target)
+        return await self._afetch()
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
         """Add jobs and enqueue them immediately. Raises Conflict if the batch has finished."""
         try:
-            return self._client.run_for_tenant(self.tenant_id, self._build_add_call(jobs))
+            return self._client.run(self._build_add_call(jobs), self.tenant_id)
         except JobForgeError as error:
             raise with_hint(error, None) from error
 
     async def aadd(self, *jobs: AnyArgs) -> list[Enqueued]:
         """Like `add`, for async code."""
         try:
-            return await self._client.arun_for_tenant(self.tenant_id, self._build_add_call(jobs))
+            return await self._client.arun(self._build_add_call(jobs), self.tenant_id)
         except JobForgeError as error:
             raise with_hint(error, None) from error
 
-    def cancel(self, reason: str | None = None) -> WorkflowState:
-        """Cancel the batch. Returns `canceling` while some of its jobs are still running."""
-        return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
+    def _build_add_call(self, jobs: tuple[AnyArgs, ...]) -> Call[list[Enqueued]]:
+        addition = inherit_from_current_job(AddToBatch(self.id, _requests(jobs)))
+        return addition.build_tenant_call(self.tenant_id)
 
-    async def acancel(self, reason: str | None = None) -> WorkflowState:
-        """Like `cancel`, for async code."""
-        return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
+    def _build_get_call(self) -> Call[WorkflowInfo]:
+        return calls.get_batch(self.id, tenant_id=self.tenant_id)
 
-    @property
-    def _wait_target(self) -> WaitTarget:
-        return WaitTarget("batch", self.id, "id")
+    def _build_cancel_call(self, reason: str | None) -> Call[WorkflowState]:
+        return calls.cancel_batch(self.id, reason=reason, tenant_id=self.tenant_id)
 
-    def _build_get_call(self, tenant_id: UUID | None) -> Call[WorkflowInfo]:
-        return calls.get_batch(self.id, tenant_id=tenant_id)
-
-    def _build_cancel_call(self, reason: str | None) -> CallBuilder[WorkflowState]:
-        return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
-
-    def _build_add_call(self, jobs: tuple[AnyArgs, ...]) -> CallBuilder[list[Enqueued]]:
-        requests = _requests(jobs)
-        return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
+    def _is_over(self, group: WorkflowInfo) -> bool:
+        return group.state.is_over
 
 
-class Batch:
+class Batch(GroupBlock):
     """A batch under construction, in a `with` or `async with` block.
 
     By default all jobs are created together at the end of the block, and an error in the block
@@ -95,32 +82,20 @@ class Batch:
     number is unlimited; the end of the block closes the batch.
     """
 
-    def __init__(  # noqa: PLR0913 - one parameter per option
-        self,
-        client: EngineClient,
-        *,
-        name: str | None = None,
-        input: Json = None,  # noqa: A002 - the engine's name
-        correlation_id: str | None = None,
-        on_success: AnyArgs | None = None,
-        on_failure: AnyArgs | None = None,
-        on_complete: AnyArgs | None = None,
-        open: bool = False,  # noqa: A002 - the engine's name
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-    ) -> None:
+    def __init__(self, client: EngineClient, **options: Unpack[BatchOptions]) -> None:
+        refuse_unknown(options, BatchOptions, "batch")
         self._client = client
         self._request = BatchRequest(
-            name,
-            input,
-            correlation_id,
-            on_success=request_from_args(on_success),
-            on_failure=request_from_args(on_failure),
-            on_complete=request_from_args(on_complete),
-            open=open or None,
+            options.get("name"),
+            options.get("input"),
+            options.get("correlation_id"),
+            on_success=request_from_args(options.get("on_success")),
+            on_failure=request_from_args(options.get("on_failure")),
+            on_complete=request_from_args(options.get("on_complete")),
+            open=options.get("open") or None,
         )
-        self._tenant = tenant
-        self._conn = conn
+        self._tenant = options.get("tenant")
+        self._conn = options.get("conn")
         self._jobs: list[JobRequest] = []
         self._handle: BatchHandle | None = None
 
@@ -134,50 +109,27 @@ class Batch:
     def add(self, *jobs: AnyArgs) -> None:
         """Add jobs from `definition.args(…)`."""
         if self._buffer_jobs(jobs):
-            self._flush()
+            complete(self._flush(self._client.blocking))
 
     async def aadd(self, *jobs: AnyArgs) -> None:
         """Like `add`, for async code; only an open batch needs it."""
         if self._buffer_jobs(jobs):
-            await self._aflush()
+            await self._flush(self._client.awaiting)
 
     def enqueue(self) -> BatchHandle:
         """Create the batch and its jobs. The end of the `with` block calls this method."""
-        self._flush()
-        if self._request.open:
-            self._client.submit(self._build_close_submission(), self._tenant, self._conn)
-        return self.handle
+        return complete(self._enqueue(self._client.blocking))
 
     async def aenqueue(self) -> BatchHandle:
         """Like `enqueue`, for async code."""
-        await self._aflush()
+        return await self._enqueue(self._client.awaiting)
+
+    async def _enqueue(self, sender: Sender) -> BatchHandle:
+        await self._flush(sender)
         if self._request.open:
-            await self._client.asubmit(self._build_close_submission(), self._tenant, self._conn)
+            close = CloseBatch(self.handle.id)
+            await self._client.submit(sender, close, self._tenant, self._conn)
         return self.handle
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.enqueue()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            await self.aenqueue()
 
     def _buffer_jobs(self, jobs: tuple[AnyArgs, ...]) -> bool:
         """Buffer the jobs; return whether the buffer should be sent now."""
@@ -191,60 +143,16 @@ class Batch:
             )
         return False
 
-    def _flush(self) -> None:
+    async def _flush(self, sender: Sender) -> None:
         if self._handle is None:
-            created = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
-            self._set_handle(*created)
+            create = CreateBatch(self._request, self._jobs)
+            tenant_id, made = await self._client.submit(sender, create, self._tenant, self._conn)
+            self._handle = BatchHandle(self._client, tenant_id, made.id)
         elif self._jobs:
-            self._client.submit(self._build_add_submission(), self._tenant, self._conn)
+            add = AddToBatch(self._handle.id, self._jobs)
+            await self._client.submit(sender, add, self._tenant, self._conn)
         self._jobs = []
-
-    async def _aflush(self) -> None:
-        if self._handle is None:
-            created = await self._client.asubmit(
-                self._build_create_submission(), self._tenant, self._conn
-            )
-            self._set_handle(*created)
-        elif self._jobs:
-            await self._client.asubmit(self._build_add_submission(), self._tenant, self._conn)
-        self._jobs = []
-
-    def _set_handle(self, tenant_id: UUID, created: MadeBatch) -> None:
-        self._handle = BatchHandle(self._client, tenant_id, created.id)
-
-    def _build_create_submission(self) -> Submission[MadeBatch]:
-        request, jobs = inherit_from_current_job(inherit_into_batch, self._request), self._jobs
-        return Submission(
-            lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
-            "create_batch",
-            {"batch": request.to_json(), "jobs": [job.to_json() for job in jobs]},
-            lambda answer: MadeBatch(UUID(answer["id"]), []),
-        )
-
-    def _build_add_submission(self) -> Submission[list[Enqueued]]:
-        batch_id, jobs = self.handle.id, self._jobs
-        return Submission(
-            lambda tenant_id: calls.add_to_batch(batch_id, jobs, tenant_id=tenant_id),
-            "add_to_batch",
-            {"id": batch_id, "jobs": [job.to_json() for job in jobs]},
-            lambda _: [],
-        )
-
-    def _build_close_submission(self) -> Submission[WorkflowState]:
-        batch_id = self.handle.id
-        return Submission(
-            lambda tenant_id: calls.close_batch(batch_id, tenant_id=tenant_id),
-            "close_batch",
-            {"id": batch_id},
-            WorkflowState,
-        )
 
 
 def _requests(jobs: tuple[AnyArgs, ...]) -> Sequence[JobRequest]:
-    return inherit_from_current_job(
-        inherit_trace, tracing.attach_traceparent([check_args(job).request for job in jobs])
-    )
-
-
-def _is_over(batch: WorkflowInfo) -> bool:
-    return batch.state.is_over
+    return tracing.attach_traceparent([check_args(job).request for job in jobs])

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import jsonschema_rs
     from pydantic import BaseModel
 
+    from jobforge.payloads.schema_validation import Validator
+
 JsonSchema = dict[str, Json]
 ParametersSource: TypeAlias = "JsonSchema | type[BaseModel] | None"
 
@@ -84,7 +86,7 @@ class CommandParameters(Parameters):
     """Validates the payloads of a command."""
 
     document: JsonSchema
-    validator: "jsonschema_rs.Draft202012Validator"
+    validator: "Validator"
     payload_model: "type[BaseModel] | None"
 
     def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
@@ -187,23 +189,16 @@ def _defaults(schema: JsonSchema) -> dict[str, Json]:
     return {name: rules["default"] for name, rules in properties if "default" in rules}
 
 
-def _validator(schema: JsonSchema) -> "jsonschema_rs.Draft202012Validator":
-    import jsonschema_rs  # noqa: PLC0415 - needed only for commands
+def _validator(schema: JsonSchema) -> "Validator":
+    from jobforge.payloads.schema_validation import compile_schema  # noqa: PLC0415 - needed only for commands
 
     try:
-        # RegexOptions matches patterns in linear time; the retriever blocks a remote $ref.
-        return jsonschema_rs.Draft202012Validator(
-            schema, pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_to_fetch
-        )
-    except (ValueError, jsonschema_rs.ValidationError) as error:
-        reason = str(error).splitlines()[0]
+        return compile_schema(schema)
+    except Invalid as error:
+        reason = error.message.splitlines()[0]
         raise Invalid(
             f"parameters is not a valid JSON Schema: {reason}", field="parameters"
         ) from error
-
-
-def _refuse_to_fetch(uri: str) -> Json:
-    raise ValueError(f"{uri}: remote references are not supported")
 
 
 def _rule(fault: "jsonschema_rs.ValidationError") -> str:

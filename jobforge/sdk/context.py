@@ -1,13 +1,12 @@
 """The context of a running job, `ctx`: its fields, progress, events, logs and secrets.
 
 One class for sync and async handlers, in a separate process and in the worker's event loop. It
-writes to a Channel, which the runners implement. durable.py has the steps and waits that span
+writes to a JobChannel, which the runners implement. durable.py has the steps and waits that span
 attempts.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -16,25 +15,15 @@ from jobforge.calls.worker import complete_job
 from jobforge.errors import Invalid, InvalidResult, Json
 from jobforge.integrations import run_on
 from jobforge.redact import redact_text
-from jobforge.sdk import durable
 from jobforge.sdk.durable import NO_OP, DurableContext, NoOpAwaitable
 from jobforge.sdk.outcome_exceptions import Cancelled
 from jobforge.sdk.parents import LazyLineage, OwnWorkflow, Parents
-from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport, State
+from jobforge.sdk.worker_requests import JobChannel
+from jobforge.types.jobs import ClaimedJob, Outcome, OutcomeReport, State
 
 _LONGEST_MESSAGE = 8_000
 _LONGEST_NAME = 200
 _LONGEST_VALUE = 64 * 1024  # the engine's limit for one note
-
-
-class Channel(durable.RequestChannel, Protocol):
-    """Connects a running job to its worker."""
-
-    def note(self, kind: str, data: dict[str, Json]) -> None: ...
-
-    def secret(self, name: str) -> str: ...
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
 
 
 class Log:
@@ -42,7 +31,7 @@ class Log:
 
     __slots__ = ("_channel",)
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: JobChannel) -> None:
         self._channel = channel
 
     def debug(self, message: str, **fields: Json) -> None:
@@ -77,9 +66,7 @@ class Context(DurableContext):
         "_worker_id",
     )
 
-    _channel: Channel
-
-    def __init__(self, job: ClaimedJob, channel: Channel, worker_id: UUID | None = None) -> None:
+    def __init__(self, job: ClaimedJob, channel: JobChannel, worker_id: UUID | None = None) -> None:
         super().__init__(job, channel)
         self._worker_id = worker_id
         self._is_stop_requested = False

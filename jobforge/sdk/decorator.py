@@ -6,12 +6,17 @@ function from the coroutine that it returns.
 
 import inspect
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from jobforge.errors import Invalid
 from jobforge.sdk.definition import CallableDefinition
-from jobforge.sdk.definition_settings import DefinitionSettings, JobSettings, read_settings
+from jobforge.sdk.definition_settings import (
+    DefinitionSettings,
+    JobSettings,
+    read_settings,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from jobforge.sdk.context import Context
@@ -32,8 +37,7 @@ class JobDecorator:
     """
 
     add: AddDefinition
-    settings: DefinitionSettings = field(default_factory=read_settings)
-    is_named: bool = False  # when False, the key is the function's name
+    settings: JobSettings = field(default_factory=JobSettings)
 
     @overload
     def __call__(
@@ -52,17 +56,21 @@ class JobDecorator:
     @overload
     def __call__(self, /, **settings: Unpack[JobSettings]) -> "JobDecorator": ...
 
-    def __call__(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+    def __call__(
+        self, function: Callable[..., Any] | None = None, /, **settings: Unpack[JobSettings]
+    ) -> Any:
         if function is not None:
             return self._decorate(function)
-        return JobDecorator(self.add, read_settings(**settings), is_named="key" in settings)
+        refuse_unknown(settings, JobSettings, "job")
+        return JobDecorator(self.add, settings)
 
     def _decorate(self, function: Callable[..., Any]) -> CallableDefinition[..., Any, ..., Any]:
         if not inspect.isfunction(function):
             raise Invalid(f"A job must be a function, not {function!r}")
-        key = self.settings.key if self.is_named else function.__name__
-        description = self.settings.description or _first_paragraph(function)
-        return self.add(function, replace(self.settings, key=key, description=description))
+        settings = JobSettings(key=function.__name__)
+        settings.update(self.settings)
+        settings["description"] = settings.get("description") or _first_paragraph(function)
+        return self.add(function, read_settings(**settings))
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str | None:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property, update_wrapper
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from uuid import UUID, uuid4
 
@@ -249,16 +249,6 @@ class Definition(Enqueuer[P, R]):
 
 class CallableDefinition(Definition[P, R], Generic[Called, Returned, P, R]):
     """A definition that can also be called like its function, context included."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        settings: DefinitionSettings,
-        client: EngineClient,
-        app_hooks: Hooks,
-    ) -> None:
-        super().__init__(function, settings, client, app_hooks)
-        update_wrapper(cast("Callable[..., Any]", self), function)
 
     def __call__(self, *args: Called.args, **kwargs: Called.kwargs) -> Returned:
         """Call the function in this process, without enqueuing a job."""

@@ -7,13 +7,12 @@ database.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypedDict, Unpack, get_args
-from uuid import UUID
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from jobforge.errors import Invalid, Json
 from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.sdk.outcome_exceptions import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
-from jobforge.sdk.schedule import CatchUpOption, OverlapOption, Schedule, read_schedule
+from jobforge.sdk.schedule import Schedule, ScheduleSettings, read_schedule
 
 Isolation = Literal["process", "inline"]
 Size = int | str  # bytes, or "256MB"
@@ -125,54 +124,37 @@ class CommonSettings(TypedDict, total=False):
     rate_per_key: Rate | None
 
 
-class JobSettings(CommonSettings, total=False):
+class JobSettings(CommonSettings, ScheduleSettings, total=False):
     """The settings of `@jf.job(…)`; docs/python.md describes each."""
 
     key: str
     isolation: Isolation
-    cron: str | None
-    tz: str | None
-    catch_up: CatchUpOption | None
-    catch_up_limit: int | None
-    overlap: OverlapOption | None
-    jitter: Duration | None
-    tenant: str | UUID | None
-    payload: dict[str, Json] | None
 
 
 def read_settings(**settings: Unpack[JobSettings]) -> DefinitionSettings:
     """Parse settings: durations, sizes such as `256MB`, and retries as a number or policy."""
     refuse_unknown(settings, JobSettings, "job")
+    fields: dict[str, Any] = {
+        name: value for name, value in settings.items() if name in _FIELDS_AS_GIVEN
+    }
+    if "timeout" in settings:
+        fields["timeout_s"] = to_whole_seconds(settings["timeout"], "timeout")
+    if "grace" in settings:
+        fields["grace_s"] = to_seconds(settings["grace"], "grace")
     retry = settings.get("retry")
     policy = Retry(max_attempts=retry) if isinstance(retry, int) else retry or Retry()
     return DefinitionSettings(
-        key=settings.get("key", "_"),
-        version=settings.get("version", 1),
-        queue=settings.get("queue", "default"),
-        timeout_s=to_whole_seconds(settings.get("timeout", 3600), "timeout"),
         max_attempts=policy.max_attempts,
         backoff_base_s=policy.base_s,
         backoff_cap_s=policy.cap_s,
         give_up_on=policy.give_up_on,
-        isolation=settings.get("isolation", "process"),
         limits=_read_limits(settings),
-        grace_s=to_seconds(settings.get("grace", 10), "grace"),
-        description=settings.get("description"),
-        max_running=settings.get("max_running"),
-        max_running_per_key=settings.get("max_running_per_key"),
-        rate=settings.get("rate"),
-        rate_per_key=settings.get("rate_per_key"),
-        schedule=read_schedule(
-            settings.get("cron"),
-            tz=settings.get("tz"),
-            catch_up=settings.get("catch_up"),
-            catch_up_limit=settings.get("catch_up_limit"),
-            overlap=settings.get("overlap"),
-            jitter=settings.get("jitter"),
-            tenant=settings.get("tenant"),
-            payload=settings.get("payload"),
-        ),
+        schedule=read_schedule(settings),
+        **fields,
     )
+
+
+_FIELDS_AS_GIVEN = JobSettings.__annotations__.keys() & DefinitionSettings.__annotations__.keys()
 
 
 def refuse_unknown(given: Mapping[str, object], kind: type, function: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from inspect import isawaitable, iscoroutine
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from jobforge.errors import (
@@ -38,18 +38,11 @@ from jobforge.sdk.step_log import (
     suspend_for_jobs,
     suspend_for_sleep,
 )
-from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, State
+from jobforge.sdk.worker_requests import EnqueueChildren, JobChannel, SaveStep, read_enqueued
+from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, State
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class RequestChannel(Protocol):
-    """Sends requests of a running job to its worker, which calls the engine under its lease."""
-
-    def request(self, kind: str, data: Json) -> Json: ...
-
-    async def request_async(self, kind: str, data: Json) -> Json: ...
 
 
 class NoOpAwaitable:
@@ -70,7 +63,7 @@ class DurableContext:
 
     __slots__ = ("_channel", "_job", "_loaded_steps")
 
-    def __init__(self, job: ClaimedJob, channel: RequestChannel) -> None:
+    def __init__(self, job: ClaimedJob, channel: JobChannel) -> None:
         self._job = job
         self._channel = channel
         self._loaded_steps: StepLog | None = None  # parsed on first use: most jobs have no steps
@@ -119,7 +112,7 @@ class DurableContext:
                     f"Step '{name}': an async function requires an async handler", field="function"
                 )
             document = serialize_result(key, shape, result)
-            self._channel.request("save_step", _to_save_json(key, document))
+            self._channel.request(SaveStep(key.name, key.index, document))
         return shape.read(document)
 
     @overload
@@ -161,7 +154,7 @@ class DurableContext:
                 if isawaitable(result):  # such as from a lambda that returns a coroutine
                     result = await result
             document = serialize_result(key, shape, result)
-            await self._channel.request_async("save_step", _to_save_json(key, document))
+            await self._channel.request_async(SaveStep(key.name, key.index, document))
         return shape.read(document)
 
     def sleep(self, duration: Duration) -> NoOpAwaitable:
@@ -235,20 +228,19 @@ class DurableContext:
         key = self._steps.next_key("enqueue", definition.key)
         return self._handles(definition, await self._aenqueue_children(key, requests))
 
-    def _enqueue_children(self, key: StepKey, requests: Sequence[JobRequest]) -> Json:
+    def _enqueue_children(self, key: StepKey, requests: Sequence[JobRequest]) -> list[Enqueued]:
         if key in self._steps:
-            return self._steps[key]
-        return self._channel.request("enqueue_children", _to_enqueue_json(key, requests))
+            return read_enqueued(self._steps[key])
+        return self._channel.request(_build_children_request(key, requests))
 
-    async def _aenqueue_children(self, key: StepKey, requests: Sequence[JobRequest]) -> Json:
+    async def _aenqueue_children(
+        self, key: StepKey, requests: Sequence[JobRequest]
+    ) -> list[Enqueued]:
         if key in self._steps:
-            return self._steps[key]
-        return await self._channel.request_async(
-            "enqueue_children", _to_enqueue_json(key, requests)
-        )
+            return read_enqueued(self._steps[key])
+        return await self._channel.request_async(_build_children_request(key, requests))
 
-    def _handles(self, definition: Enqueuer[P, R], statuses: Json) -> list[Handle[R]]:
-        jobs = [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in statuses]
+    def _handles(self, definition: Enqueuer[P, R], jobs: Iterable[Enqueued]) -> list[Handle[R]]:
         return [definition.build_handle(self._job.tenant_id, job) for job in jobs]
 
     @overload
@@ -289,13 +281,8 @@ class DurableContext:
         return Results(results)
 
 
-def _to_save_json(key: StepKey, result: Json) -> Json:
-    return {"name": key.name, "index": key.index, "result": result}
-
-
-def _to_enqueue_json(key: StepKey, requests: Sequence[JobRequest]) -> Json:
-    jobs = [request.to_json() for request in tracing.attach_traceparent(requests)]
-    return {"name": key.name, "index": key.index, "jobs": jobs}
+def _build_children_request(key: StepKey, requests: Sequence[JobRequest]) -> EnqueueChildren:
+    return EnqueueChildren(key.name, key.index, tracing.attach_traceparent(requests))
 
 
 def _is_in_loop() -> bool:

@@ -1,13 +1,18 @@
 """Sends what an app does to the engine: "this, for that tenant, by that way".
 
 There are three ways: through the app's own pools to a database or a server (pools.py), on a
-connection that the caller passes, or, for a running job, through its worker (call_context.py).
+connection that the caller passes (integrations/), or, for a running job, through its worker
+(call_context.py).
+
+An operation is written once for sync and async code: as a coroutine that takes a sender. With a
+BlockingSender it never suspends, so `complete` runs it to its end without an event loop.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from inspect import isawaitable
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from jobforge import calls
@@ -24,6 +29,7 @@ from jobforge.errors import (
     TenantRequired,
     Unavailable,
 )
+from jobforge.integrations import find_arun, find_run
 from jobforge.observability import tracing
 from jobforge.payloads.signature import locate_refusal
 from jobforge.payloads.size import (
@@ -35,28 +41,32 @@ from jobforge.payloads.size import (
     may_have_large_payload,
 )
 from jobforge.sdk.call_context import (
-    JobProcessChannel,
-    LoopJobServices,
     TenantIdCache,
     check_own_tenant,
     choose_tenant,
     find_process_channel,
-    inherit_correlation,
     parse_tenant_uuid,
     refuse_inside_job,
-    refuse_to_emit,
 )
 from jobforge.sdk.enqueue_errors import tenant_lookup_error, with_hint
 from jobforge.sdk.enqueue_options import TenantRef
+from jobforge.sdk.inheritance import inherit_correlation
 from jobforge.sdk.large_payloads import LargePayloads
-from jobforge.sdk.pools import CallFunction, ClientSteps, Conn, Pools, SendCall, SendCalls
+from jobforge.sdk.pools import AsyncSender, BlockingSender, Pools, Sender
+from jobforge.sdk.worker_requests import (
+    EnqueueJobs,
+    TenantRequest,
+    WorkerRequest,
+    inherit_from_current_job,
+)
 from jobforge.types.current_job import CURRENT_JOB
-from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
 
 T = TypeVar("T")
+Conn = Any  # a connection of one of the libraries in integrations/
 CallBuilder = Callable[[UUID], Call[T]]  # takes the tenant ID, which the call has as argument
 EnqueueCall = Call[Iterable[Enqueued]]
+SendRequest = Callable[[ClaimedJob, WorkerRequest[Any]], Awaitable[Any]]
 TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result of each request
 
 # Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
@@ -66,32 +76,33 @@ _TENANT_OF_API_KEY = ""  # not a slug: the server uses the API key's tenant
 _TENANT_LOOKUP_ERRORS = (NotFound, ConfigError, Denied, Unavailable)
 
 
-class Submission(NamedTuple, Generic[T]):
-    """A request such as a workflow: as an engine call, and as a message to a job's worker."""
-
-    build: CallBuilder[T]
-    kind: str
-    data: Json
-    read: Callable[[Json], T]
-
-
 class LargePayloadFound(Exception):
     """A payload in a stream of jobs is too large for a row."""
 
 
-class JobWorker(Protocol):
-    """The worker of the running job. In an event loop, its methods return awaitables."""
+class JobWorker(NamedTuple):
+    """The worker of the running job. In an event loop, `send` returns an awaitable."""
 
-    @property
-    def tenant_id(self) -> UUID: ...
+    tenant_id: UUID
+    send: Callable[[WorkerRequest[Any]], Any]
 
-    def enqueue(self, jobs: Sequence[JobRequest]) -> Any: ...  # noqa: ANN401 - a list of Enqueued
 
-    def request(self, kind: str, data: Json) -> Any: ...  # noqa: ANN401 - JSON
+def complete(operation: Coroutine[Any, Any, T]) -> T:
+    """Run an operation whose sender is a BlockingSender, and return its result."""
+    try:
+        operation.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    operation.close()
+    raise RuntimeError("An operation with a blocking sender must not suspend")
 
 
 class EngineClient:
-    """Connects one app's definitions to the engine. Opens no connection before first use."""
+    """Connects one app's definitions to the engine. Opens no connection before first use.
+
+    Each operation takes `blocking`, in code that passes it to `complete`, or `awaiting`.
+    """
 
     def __init__(
         self,
@@ -101,100 +112,82 @@ class EngineClient:
         artifacts: Callable[[], Artifacts],
         django: str | None = None,
     ) -> None:
-        self.pools = pools
-        self.django = django
         self.tenant_ids = TenantIdCache()
         self._find_app_tenant = tenant
         self._find_artifacts = artifacts
-        self._large_payloads = LargePayloads(artifacts, is_recorded=django is None)
-        self._job_services: LoopJobServices | None = None
+        self._send_request: SendRequest | None = None
+        self._use_pools(pools, django, artifacts)
 
-    def enqueue(
-        self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
+    def _use_pools(
+        self, pools: Pools, django: str | None, artifacts: Callable[[], Artifacts]
+    ) -> None:
+        self.pools = pools
+        self.django = django
+        self.blocking, self.awaiting = BlockingSender(pools), AsyncSender(pools)
+        self._large_payloads = LargePayloads(artifacts, is_recorded=django is None)
+
+    async def enqueue(
+        self, sender: Sender, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
         """Enqueue these jobs, all or none; return the tenant ID and one result per job."""
-        worker = self._find_worker(conn, is_async=False)
+        worker = self._find_worker(sender, conn)
         with tracing.enqueue_span(jobs) as traced:
-            steps = self._enqueue(_inherit(traced), tenant, conn, worker)
-            tenant_id, enqueued = self.pools.run(steps)
+            jobs = _inherit(traced)
+            if worker is not None:
+                tenant_id, enqueued = await _enqueue_by_worker(worker, jobs, tenant)
+            else:
+                tenant_id, enqueued = await self._enqueue_for_tenant(sender, jobs, tenant, conn)
             return tenant_id, tracing.record_enqueued(jobs, enqueued)
 
-    async def aenqueue(
-        self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
-    ) -> TenantEnqueued:
-        """Like `enqueue`, for async code."""
-        worker = self._find_worker(conn, is_async=True)
-        with tracing.enqueue_span(jobs) as traced:
-            steps = self._enqueue(_inherit(traced), tenant, conn, worker)
-            tenant_id, enqueued = await self.pools.arun(steps)
-            return tenant_id, tracing.record_enqueued(jobs, enqueued)
-
-    def submit(
-        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+    async def submit(
+        self, sender: Sender, request: TenantRequest[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
         """Submit one request, all or nothing; return the tenant ID and the result."""
-        worker = self._find_worker(conn, is_async=False)
-        return self.pools.run(self._submit(submission, tenant, conn, worker))
+        worker = self._find_worker(sender, conn)
+        request = inherit_from_current_job(request)
+        if worker is None:
+            return await self.run_for_tenant(sender, request.build_tenant_call, tenant, conn)
+        check_own_tenant(tenant, worker.tenant_id)
+        return worker.tenant_id, await _resolve(worker.send(request))
 
-    async def asubmit(
-        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+    async def run_for_tenant(
+        self, sender: Sender, build: CallBuilder[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
-        """Like `submit`, for async code."""
-        worker = self._find_worker(conn, is_async=True)
-        return await self.pools.arun(self._submit(submission, tenant, conn, worker))
+        """Run a call for a tenant, in the transaction of `conn` or, without it, a separate one."""
+        self._refuse_connection(conn)
+        conn = self.django if conn is None else conn
+        tenant_id = await self._find_tenant(sender, tenant, conn)
+        try:
+            return tenant_id, await _send(sender, build(tenant_id), conn, tenant_id)
+        except JobForgeError as error:
+            raise with_hint(error, conn) from error
 
-    def emit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
-        """Emit an event in the transaction of `conn` or, without `conn`, in a separate one."""
-        refuse_to_emit(conn)
-        return self.pools.run(self._send(build, tenant, conn))[1]
+    def run(self, call: Call[T], tenant_id: UUID | None = None) -> T:
+        """Run a call in a separate transaction on one of the app's own connections.
 
-    async def aemit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
-        """Like `emit`, for async code."""
-        refuse_to_emit(conn)
-        return (await self.pools.arun(self._send(build, tenant, conn)))[1]
-
-    def run(self, call: Call[T]) -> T:
-        """Run a call in a separate transaction on one of the app's own connections."""
+        A call for a tenant names the tenant itself too, so that it takes one round trip whatever
+        the login's rights are.
+        """
         refuse_inside_job()
-        return self.pools.run(self._run(call))
+        return complete(_send(self.blocking, call, self.django, tenant_id))
 
-    async def arun(self, call: Call[T]) -> T:
+    async def arun(self, call: Call[T], tenant_id: UUID | None = None) -> T:
+        """Like `run`, for async code."""
         refuse_inside_job()
-        return await self.pools.arun(self._run(call))
+        return await _send(self.awaiting, call, self.django, tenant_id)
 
-    def run_for_tenant(self, tenant_id: UUID, build: CallBuilder[T]) -> T:
-        """Run a call for a tenant in one round trip, whatever the login's rights are."""
-        refuse_inside_job()
-        return self.pools.run(self._run(build(tenant_id), tenant_id))
-
-    async def arun_for_tenant(self, tenant_id: UUID, build: CallBuilder[T]) -> T:
-        refuse_inside_job()
-        return await self.pools.arun(self._run(build(tenant_id), tenant_id))
-
-    def get_job(self, tenant_id: UUID, job_id: UUID) -> Job:
-        return self.run_for_tenant(tenant_id, _build_get_call(job_id)).job
-
-    async def aget_job(self, tenant_id: UUID, job_id: UUID) -> Job:
-        return (await self.arun_for_tenant(tenant_id, _build_get_call(job_id))).job
-
-    def get_result(self, job: Job) -> Json:
+    async def get_result(self, sender: Sender, job: Job) -> Json:
         """Return the job's result, from its row or from the artifact store."""
-        return self.pools.run(self._large_payloads.read_result(job, self.pools))
+        is_remote = self.pools.is_remote
+        return await self._large_payloads.read_result(sender, job, is_remote=is_remote)
 
-    async def aget_result(self, job: Job) -> Json:
-        return await self.pools.arun(self._large_payloads.read_result(job, self.pools))
-
-    def tenant_id(self, named: TenantRef | None) -> UUID:
+    async def find_tenant(self, sender: Sender, named: TenantRef | None) -> UUID:
         """Return the ID of the tenant that is named, ambient, or the default."""
-        return self.pools.run(self._find_tenant(named, self.django))
+        return await self._find_tenant(sender, named, self.django)
 
-    async def atenant_id(self, named: TenantRef | None) -> UUID:
-        """Like `tenant_id`, for async code."""
-        return await self.pools.arun(self._find_tenant(named, self.django))
-
-    def set_job_services(self, services: LoopJobServices) -> None:
-        """Route requests of jobs in this process's event loop through their worker."""
-        self._job_services = services
+    def set_request_sender(self, send: SendRequest) -> None:
+        """Send the requests of jobs in this process's event loop to their worker."""
+        self._send_request = send
 
     def switch_database(
         self, pools: Pools, django: str | None, artifacts: Callable[[], Artifacts] | None
@@ -204,10 +197,7 @@ class EngineClient:
         With `artifacts` None, the app's configured store stays in use.
         """
         previous = self.pools, self.django, self._large_payloads.find_artifacts
-        self.pools, self.django = pools, django
-        self._large_payloads = LargePayloads(
-            artifacts or self._find_artifacts, is_recorded=django is None
-        )
+        self._use_pools(pools, django, artifacts or self._find_artifacts)
         self.tenant_ids.clear()
         return previous
 
@@ -217,124 +207,71 @@ class EngineClient:
             raise Conflict("The app uses a Django database; use django.db.transaction.atomic")
         return self.pools
 
-    def _enqueue(
-        self,
-        jobs: Sequence[JobRequest],
-        tenant: TenantRef | None,
-        conn: Conn,
-        worker: JobWorker | None,
-    ) -> ClientSteps[TenantEnqueued]:
-        if worker is not None:
-            results = []
-            check_own_tenant(tenant, worker.tenant_id)
-            for batch in _split_batches(jobs, _MOST_JOBS):
-                enqueued = yield CallFunction(worker.enqueue, batch)
-                results.append(enqueued)
-            return worker.tenant_id, chain.from_iterable(results)
+    async def _enqueue_for_tenant(
+        self, sender: Sender, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
+    ) -> TenantEnqueued:
         conn = self.django if conn is None else conn
-        chosen = self._choose_tenant(tenant)
-        tenant_id = self._get_known_tenant_id(chosen)
-        if tenant_id is None:
-            tenant_id = yield from self._look_up_tenant(chosen, conn)
+        tenant_id = await self._find_tenant(sender, tenant, conn)
         try:
-            if len(jobs) <= _STREAM_BATCH_SIZE:
-                call = self._build_call(tenant_id, jobs)
-                if call is None:
-                    stored = yield from self._large_payloads.store(tenant_id, jobs)
-                    call = _build_call(stored, tenant_id)
-                return tenant_id, (yield SendCall(call, conn, tenant_id))
-            return tenant_id, (yield from self._enqueue_many(jobs, tenant_id, conn))
+            return tenant_id, await self._enqueue(sender, jobs, tenant_id, conn)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    def _enqueue_many(
-        self, jobs: Sequence[JobRequest], tenant_id: UUID, conn: Conn
-    ) -> ClientSteps[Iterable[Enqueued]]:
+    async def _enqueue(
+        self, sender: Sender, jobs: Sequence[JobRequest], tenant_id: UUID, conn: Conn
+    ) -> Iterable[Enqueued]:
+        if len(jobs) <= _STREAM_BATCH_SIZE:
+            return await self._enqueue_batch(sender, jobs, tenant_id, conn)
         if conn is None and not self.pools.is_remote:
-            return (yield from self._stream(tenant_id, jobs))
-        results = []
+            return await self._stream(sender, jobs, tenant_id)
         # A connection of the caller can run several calls in its transaction.
-        for batch in [jobs] if conn is None else _split_batches(jobs, _MOST_JOBS):
-            call = self._build_call(tenant_id, batch)
-            if call is None:
-                stored = yield from self._large_payloads.store(tenant_id, batch)
-                call = _build_call(stored, tenant_id)
-            enqueued = yield SendCall(call, conn, tenant_id)
-            results.append(enqueued)
-        return chain.from_iterable(results)
+        batches = [jobs] if conn is None else _split_batches(jobs, _MOST_JOBS)
+        return chain.from_iterable(
+            [await self._enqueue_batch(sender, batch, tenant_id, conn) for batch in batches]
+        )
 
-    def _stream(
-        self, tenant_id: UUID, jobs: Sequence[JobRequest]
-    ) -> ClientSteps[Iterable[Enqueued]]:
+    async def _enqueue_batch(
+        self, sender: Sender, jobs: Sequence[JobRequest], tenant_id: UUID, conn: Conn
+    ) -> Iterable[Enqueued]:
+        # The HTTP API has no separate call for uniform jobs, and the server stores large payloads.
+        is_remote = self.pools.is_remote
+        call = _build_call(list(jobs) if is_remote else jobs, tenant_id)
+        if not is_remote and _may_be_large(jobs, call):
+            stored = await self._large_payloads.store(sender, tenant_id, jobs)
+            call = _build_call(stored, tenant_id)
+        return await _send(sender, call, conn, tenant_id)
+
+    async def _stream(
+        self, sender: Sender, jobs: Sequence[JobRequest], tenant_id: UUID
+    ) -> Iterable[Enqueued]:
         try:
-            results = yield SendCalls(tenant_id, _build_stream(jobs))
+            results = await sender.send_all(tenant_id, _build_stream(jobs))
         except LargePayloadFound:  # nothing was committed
-            stored = yield from self._large_payloads.store(tenant_id, jobs)
-            results = yield SendCalls(tenant_id, _build_stream(stored))
+            stored = await self._large_payloads.store(sender, tenant_id, jobs)
+            results = await sender.send_all(tenant_id, _build_stream(stored))
         return chain.from_iterable(results)
 
-    def _build_call(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> EnqueueCall | None:
-        """Return the call for these jobs, or None when a payload may be too large for a row."""
-        if self.pools.is_remote:
-            # A list, not UniformJobs: the HTTP API has no separate call for uniform jobs. The
-            # server stores large payloads.
-            return _build_call(list(jobs), tenant_id)
-        call = _build_call(jobs, tenant_id)
-        return None if _may_be_large(jobs, call) else call
-
-    def _submit(
-        self,
-        submission: Submission[T],
-        tenant: TenantRef | None,
-        conn: Conn,
-        worker: JobWorker | None,
-    ) -> ClientSteps[tuple[UUID, T]]:
-        if worker is None:
-            return (yield from self._send(submission.build, tenant, conn))
-        check_own_tenant(tenant, worker.tenant_id)
-        answer = yield CallFunction(worker.request, submission.kind, submission.data)
-        return worker.tenant_id, submission.read(answer)
-
-    def _send(
-        self, build: CallBuilder[T], tenant: TenantRef | None, conn: Conn
-    ) -> ClientSteps[tuple[UUID, T]]:
-        self._refuse_connection(conn)
-        conn = self.django if conn is None else conn
-        tenant_id = yield from self._find_tenant(tenant, conn)
-        try:
-            return tenant_id, (yield SendCall(build(tenant_id), conn, tenant_id))
-        except JobForgeError as error:
-            raise with_hint(error, conn) from error
-
-    def _run(self, call: Call[T], tenant_id: UUID | None = None) -> ClientSteps[T]:
-        result: T = yield SendCall(call, self.django, tenant_id)
-        return result
-
-    def _find_tenant(self, named: TenantRef | None, conn: Conn) -> ClientSteps[UUID]:
+    async def _find_tenant(self, sender: Sender, named: TenantRef | None, conn: Conn) -> UUID:
         """Return the ID of the tenant that is named, ambient, or the default."""
         tenant = self._choose_tenant(named)
-        known = self._get_known_tenant_id(tenant)
-        return known or (yield from self._look_up_tenant(tenant, conn))
+        known = parse_tenant_uuid(tenant) or self.tenant_ids.get(str(tenant))
+        return known or await self._look_up_tenant(sender, str(tenant), conn)
 
-    def _get_known_tenant_id(self, tenant: TenantRef) -> UUID | None:
-        return parse_tenant_uuid(tenant) or self.tenant_ids.get(str(tenant))
-
-    def _look_up_tenant(self, tenant: TenantRef, conn: Conn) -> ClientSteps[UUID]:
-        call = calls.find_tenant(str(tenant))
+    async def _look_up_tenant(self, sender: Sender, slug: str, conn: Conn) -> UUID:
+        call = calls.find_tenant(slug)
         try:
             # Cache committed tenants only. A tenant that `conn` sees may have been created in the
             # open transaction of `conn` and may be rolled back.
             if self.django is None:
                 refuse_inside_job()
-                return self.tenant_ids.put(str(tenant), (yield SendCall(call)))
+                return self.tenant_ids.put(slug, await sender.send(call))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
-                raise tenant_lookup_error(error, tenant) from error
+                raise tenant_lookup_error(error, slug) from error
         try:
-            found: UUID = yield SendCall(call, conn)
+            return await _send(sender, call, conn)
         except (NotFound, Denied) as error:
-            raise tenant_lookup_error(error, tenant) from error
-        return found
+            raise tenant_lookup_error(error, slug) from error
 
     def _choose_tenant(self, named: TenantRef | None) -> TenantRef:
         try:
@@ -352,18 +289,20 @@ class EngineClient:
     def _app_tenant(self) -> TenantRef | None:
         return self._find_app_tenant()
 
-    def _find_worker(self, conn: Conn, *, is_async: bool) -> JobWorker | None:
+    def _find_worker(self, sender: Sender, conn: Conn) -> JobWorker | None:
         """Return the worker of the running job; None if the engine is reached in another way."""
         if conn is not None:
             self._refuse_connection(conn)
             return None
-        channel: JobProcessChannel | None = find_process_channel()
+        channel = find_process_channel()
+        if channel is not None:
+            return JobWorker(channel.tenant_id, channel.request)
         job = CURRENT_JOB.get()
-        if channel is not None or self._job_services is None or job is None:
-            return channel
-        if not is_async:
+        if self._send_request is None or job is None:
+            return None
+        if not sender.is_async:
             raise Conflict("In a worker's loop over HTTP, await aenqueue(…), or use async with")
-        return _LoopWorker(self._job_services, job)
+        return JobWorker(job.tenant_id, partial(self._send_request, job))
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:
@@ -373,21 +312,13 @@ class EngineClient:
             )
 
 
-class _LoopWorker(NamedTuple):
-    """The worker of a job in this event loop."""
-
-    services: LoopJobServices
-    job: ClaimedJob
-
-    @property
-    def tenant_id(self) -> UUID:
-        return self.job.tenant_id
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> Any:  # noqa: ANN401 - an awaitable
-        return self.services.enqueue(self.job, jobs)
-
-    def request(self, kind: str, data: Json) -> Any:  # noqa: ANN401 - an awaitable
-        return self.services.request(self.job, kind, data)
+async def _enqueue_by_worker(
+    worker: JobWorker, jobs: Sequence[JobRequest], tenant: TenantRef | None
+) -> TenantEnqueued:
+    check_own_tenant(tenant, worker.tenant_id)
+    batches = _split_batches(jobs, _MOST_JOBS)
+    results = [await _resolve(worker.send(EnqueueJobs(batch))) for batch in batches]
+    return worker.tenant_id, chain.from_iterable(results)
 
 
 def _inherit(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
@@ -395,8 +326,20 @@ def _inherit(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
     return jobs if job is None else inherit_correlation(job, jobs)
 
 
-def _build_get_call(job_id: UUID) -> CallBuilder[JobHistory]:
-    return lambda tenant_id: calls.get_job(job_id, tenant_id=tenant_id)
+async def _resolve(answer: Any) -> Any:  # noqa: ANN401 - an answer of the job's worker
+    return await answer if isawaitable(answer) else answer
+
+
+async def _send(sender: Sender, call: Call[T], conn: Conn, tenant_id: UUID | None = None) -> T:
+    """Run a call on a connection of the caller or, without one, on one of the app's own."""
+    if conn is None:
+        return await sender.send(call, tenant_id)
+    result: T
+    if sender.is_async:
+        result = await find_arun(conn.__class__)(conn, call)
+    else:
+        result = find_run(conn.__class__)(conn, call)
+    return result
 
 
 def _build_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> EnqueueCall:

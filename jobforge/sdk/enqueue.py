@@ -1,6 +1,6 @@
 """Enqueues jobs with arguments typed by the function's parameters: `definition.using(…)`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from jobforge.errors import Invalid, Json
 from jobforge.observability import tracing
 from jobforge.payloads.signature import Parameters, Shape
 from jobforge.sdk.definition_settings import DefinitionSettings
-from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.engine_client import EngineClient, TenantEnqueued, complete
 from jobforge.sdk.enqueue_options import (
     EMPTY_REQUEST,
     EnqueueOptions,
@@ -18,6 +18,7 @@ from jobforge.sdk.enqueue_options import (
     read_options,
 )
 from jobforge.sdk.handle import Handle
+from jobforge.sdk.pools import Sender
 from jobforge.sdk.workflow_nodes import Node, Nodes, WorkflowItem, get_current_nodes
 from jobforge.types.jobs import Enqueued, JobRequest, UniformJobs
 
@@ -105,17 +106,13 @@ class Enqueuer(Generic[P, R]):
         connection commits.
         """
         jobs = self._build_request(self._target.parameters.build_payload(args, kwargs))
-        tenant_id, (enqueued,) = self._target.client.enqueue(
-            jobs, self._options.tenant, self._options.conn
-        )
+        tenant_id, (enqueued,) = complete(self._send(self._target.client.blocking, jobs))
         return self.build_handle(tenant_id, enqueued)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Like `enqueue`, for async code."""
         jobs = self._build_request(self._target.parameters.build_payload(args, kwargs))
-        tenant_id, (enqueued,) = await self._target.client.aenqueue(
-            jobs, self._options.tenant, self._options.conn
-        )
+        tenant_id, (enqueued,) = await self._send(self._target.client.awaiting, jobs)
         return self.build_handle(tenant_id, enqueued)
 
     def node(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
@@ -140,17 +137,13 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """Enqueue all jobs or none, in one transaction. Returns handles in the same order."""
-        tenant_id, enqueued = self._target.client.enqueue(
-            self.build_requests(jobs), self._options.tenant, self._options.conn
-        )
-        return self._handles(tenant_id, enqueued)
+        operation = self._send(self._target.client.blocking, self.build_requests(jobs))
+        return self._handles(*complete(operation))
 
     async def aenqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """Like `enqueue_many`, for async code."""
-        tenant_id, enqueued = await self._target.client.aenqueue(
-            self.build_requests(jobs), self._options.tenant, self._options.conn
-        )
-        return self._handles(tenant_id, enqueued)
+        operation = self._send(self._target.client.awaiting, self.build_requests(jobs))
+        return self._handles(*await operation)
 
     def build_requests(self, jobs: Iterable[Args[P, R]]) -> Sequence[JobRequest]:
         """Return the requests for jobs from `args`; uniform jobs share one template."""
@@ -165,6 +158,12 @@ class Enqueuer(Generic[P, R]):
             if template.can_batch:
                 return UniformJobs(template, [job.payload for job in all_args])
         return [self._merge_options(job.request) for job in all_args]
+
+    def _send(
+        self, sender: Sender, jobs: Sequence[JobRequest]
+    ) -> Coroutine[Any, Any, TenantEnqueued]:
+        options = self._options
+        return self._target.client.enqueue(sender, jobs, options.tenant, options.conn)
 
     def _build_request(self, payload: dict[str, Json] | None) -> Sequence[JobRequest]:
         """Return one job as a sequence, which EngineClient takes."""

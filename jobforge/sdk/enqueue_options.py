@@ -94,31 +94,28 @@ def read_options(options: EnqueueOptions) -> Options:
     if isinstance(tags, str):  # a string is a sequence of strings, too
         raise Invalid("tags must be a list of strings", field="tags")
     mode, window_s = _key_mode(options.get("dedupe"))
-    return Options(
-        options.get("tenant"),
-        options.get("conn"),
-        EMPTY_REQUEST._replace(
-            queue=options.get("queue"),
-            priority=options.get("priority"),
-            run_at=_moment(options.get("at"), "at"),
-            delay_s=_seconds(options.get("delay"), "delay"),
-            expires_at=_moment(options.get("expires_at"), "expires_at"),
-            expires_in_s=_seconds(options.get("expires_in"), "expires_in"),
-            max_attempts=options.get("max_attempts"),
-            timeout_s=None if timeout is None else to_whole_seconds(timeout, "timeout"),
-            key=options.get("key"),
-            key_mode=mode,
-            key_window_s=window_s,
-            on_conflict=options.get("on_conflict"),
-            limit_key=options.get("limit_key"),
-            tags=None if tags is None else list(tags),
-            correlation_id=options.get("correlation_id"),
-            far_future=options.get("far_future"),
-            on_parent_failure=options.get("on_parent_failure"),
-        ),
-        read_parents(options.get("after")),
-        options.get("node"),
+    fields: dict[str, Any] = {
+        name: value for name, value in options.items() if name in _FIELDS_AS_GIVEN
+    }
+    request = EMPTY_REQUEST._replace(
+        run_at=_moment(options.get("at"), "at"),
+        delay_s=_seconds(options.get("delay"), "delay"),
+        expires_at=_moment(options.get("expires_at"), "expires_at"),
+        expires_in_s=_seconds(options.get("expires_in"), "expires_in"),
+        timeout_s=None if timeout is None else to_whole_seconds(timeout, "timeout"),
+        key_mode=mode,
+        key_window_s=window_s,
+        tags=None if tags is None else list(tags),
+        **fields,
     )
+    after = read_parents(options.get("after"))
+    return Options(options.get("tenant"), options.get("conn"), request, after, options.get("node"))
+
+
+# Options that a request stores under the same name. Nodes in `after` have no ID yet.
+_FIELDS_AS_GIVEN = EnqueueOptions.__annotations__.keys() & (
+    {*JobRequest._fields} - {"after", "expires_at", "tags"}
+)
 
 
 def read_parents(after: object) -> tuple[Any, ...]:

@@ -2,15 +2,19 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic_core import ValidationError
 
+from jobforge import calls
+from jobforge.calls import Call
 from jobforge.errors import Invalid, JobFailed, Json, WaitTimeout
 from jobforge.payloads.signature import Shape
 from jobforge.sdk.duration import Duration, to_seconds
-from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.engine_client import EngineClient, complete
+from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import EnqueueStatus, Job, State
 
 T = TypeVar("T")
@@ -47,6 +51,7 @@ _FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 
 
+@dataclass(eq=False, slots=True, repr=False)  # frozen takes four times as long to create
 class Handle(Generic[R_co]):
     """A handle of an enqueued job. Waiting polls the database with backoff and keeps nothing open.
 
@@ -54,21 +59,11 @@ class Handle(Generic[R_co]):
     that transaction commits.
     """
 
-    __slots__ = ("_client", "_result", "id", "status", "tenant_id")
-
-    def __init__(
-        self,
-        client: EngineClient,
-        result: Shape,
-        tenant_id: UUID,
-        job_id: UUID,
-        status: EnqueueStatus,
-    ) -> None:
-        self._client = client
-        self._result = result
-        self.id = job_id
-        self.tenant_id = tenant_id
-        self.status = status
+    _client: EngineClient
+    _result: Shape
+    tenant_id: UUID
+    id: UUID
+    status: EnqueueStatus
 
     def __repr__(self) -> str:
         return f"<Handle {self.id} {self.status}>"
@@ -79,11 +74,11 @@ class Handle(Generic[R_co]):
         Raises NotFound if its transaction has not committed yet, or if the job was removed after
         its retention period.
         """
-        return self._client.get_job(self.tenant_id, self.id)
+        return self._client.run(self._build_get_call(), self.tenant_id).job
 
     async def ajob(self) -> Job:
         """Like `job`, for async code."""
-        return await self._client.aget_job(self.tenant_id, self.id)
+        return (await self._client.arun(self._build_get_call(), self.tenant_id)).job
 
     def wait(self, timeout: Duration | None = None) -> Job:
         """Wait until the job is succeeded, dead or canceled, and return it.
@@ -103,12 +98,17 @@ class Handle(Generic[R_co]):
         after `timeout`.
         """
         job = self.wait(timeout)
-        return self.read_result(job, self._client.get_result(job))
+        stored = self._client.get_result(self._client.blocking, job)
+        return self.read_result(job, complete(stored))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - same API as wait
         """Like `result`, for async code."""
         job = await self.await_(timeout)
-        return self.read_result(job, await self._client.aget_result(job))
+        stored = self._client.get_result(self._client.awaiting, job)
+        return self.read_result(job, await stored)
+
+    def _build_get_call(self) -> Call[JobHistory]:
+        return calls.get_job(self.id, tenant_id=self.tenant_id)
 
     @property
     def _wait_target(self) -> WaitTarget:

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from jobforge.artifacts import Artifacts, marker_from_json
 from jobforge.client.request import TENANT_HEADER, ApiRequest
 from jobforge.errors import JobForgeError, Json
 from jobforge.sdk.call_context import refuse_inside_job
-from jobforge.sdk.pools import CallBlocking, ClientSteps, Pools, SendCall
+from jobforge.sdk.pools import Sender
 from jobforge.types.jobs import Job, JobRequest
 from jobforge.types.jsonb import decode
 
@@ -28,34 +28,36 @@ class LargePayloads:
         self._is_recorded = is_recorded  # never on a Django database
         self._record_at = 0.0
 
-    def store(
-        self, tenant_id: UUID, jobs: Sequence[JobRequest]
-    ) -> ClientSteps[Sequence[JobRequest]]:
+    async def store(
+        self, sender: Sender, tenant_id: UUID, jobs: Sequence[JobRequest]
+    ) -> Sequence[JobRequest]:
         """Store large payloads; return the jobs with references to them."""
         artifacts = self.find_artifacts()
-        stored: Sequence[JobRequest] = yield CallBlocking(artifacts.put_payloads, tenant_id, jobs)
-        yield from self._record_store(artifacts)
+        stored = await sender.call_blocking(artifacts.put_payloads, tenant_id, jobs)
+        await self._record_store(sender, artifacts)
         return stored
 
-    def read_result(self, job: Job, pools: Pools) -> ClientSteps[Json]:
+    async def read_result(self, sender: Sender, job: Job, *, is_remote: bool) -> Json:
         """Return the job's result, from its row or from the artifact store."""
         marker = marker_from_json(job.result)
         if marker is None:
             return job.result
         refuse_inside_job()
-        if pools.is_remote:
-            return (yield SendCall(_download(job)))
+        if is_remote:
+            download: Any = _download(job)  # not a Call: only a server has this request
+            return await sender.send(download)
         artifacts = self.find_artifacts()
-        yield from self._record_store(artifacts)  # before the read, which fails in the wrong store
-        return decode((yield CallBlocking(artifacts.read, marker, job.tenant_id)))
+        # First, because the read fails in the wrong store.
+        await self._record_store(sender, artifacts)
+        return decode(await sender.call_blocking(artifacts.read, marker, job.tenant_id))
 
-    def _record_store(self, artifacts: Artifacts) -> ClientSteps[None]:
+    async def _record_store(self, sender: Sender, artifacts: Artifacts) -> None:
         """Record the store once an hour, on the app's own connection, for `jobforge doctor`."""
         now = monotonic()
         if self._is_recorded and now >= self._record_at:
             self._record_at = now + _RECORD_EVERY_S
             with suppress(JobForgeError):
-                yield SendCall((yield CallBlocking(_build_store_record_call, artifacts)))
+                await sender.send(await sender.call_blocking(_build_store_record_call, artifacts))
 
 
 def _build_store_record_call(artifacts: Artifacts) -> "Call[None]":

@@ -7,11 +7,17 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from jobforge.calls.workflows import read_lineage
 from jobforge.errors import Conflict, Json, NotFound
-from jobforge.sdk.durable import RequestChannel
 from jobforge.sdk.enqueue import AnyArgs
+from jobforge.sdk.worker_requests import (
+    AddNodes,
+    AddToBatch,
+    JobChannel,
+    LoadParents,
+    WorkerRequest,
+)
 from jobforge.sdk.workflow_nodes import Nodes
+from jobforge.types.jobs import Enqueued
 from jobforge.types.workflows import Family, Lineage, ParentJob
 
 
@@ -21,27 +27,21 @@ class LazyLineage:
     Code in the worker's own event loop must await `aget` before it calls `get`.
     """
 
-    __slots__ = ("_channel", "_lineage")
+    __slots__ = ("_lineage", "channel")
 
-    def __init__(self, channel: RequestChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: JobChannel) -> None:
+        self.channel = channel
         self._lineage: Lineage | None = None
 
     def get(self) -> Lineage:
         if self._lineage is None:
-            self._lineage = read_lineage(self._channel.request("parents", None))
+            self._lineage = self.channel.request(LoadParents())
         return self._lineage
 
     async def aget(self) -> Lineage:
         if self._lineage is None:
-            self._lineage = read_lineage(await self._channel.request_async("parents", None))
+            self._lineage = await self.channel.request_async(LoadParents())
         return self._lineage
-
-    def request(self, kind: str, data: Json) -> Json:
-        return self._channel.request(kind, data)
-
-    async def request_async(self, kind: str, data: Json) -> Json:
-        return await self._channel.request_async(kind, data)
 
 
 class Parents(Mapping[str, ParentJob]):
@@ -122,14 +122,12 @@ class OwnWorkflow:
         In a workflow, each job needs a name from `using(node=…)`. A name that exists already is not
         added again, so a retried handler may repeat the call. In a batch, jobs need no names.
         """
-        kind, data = self._addition(jobs)
-        return _ids(self._lineage.request(kind, data))
+        return _job_ids(self._lineage.channel.request(self._build_addition(jobs)))
 
     async def aadd(self, *jobs: AnyArgs) -> list[UUID]:
         """Like `add`, for async code."""
         await self._lineage.aget()
-        kind, data = self._addition(jobs)
-        return _ids(await self._lineage.request_async(kind, data))
+        return _job_ids(await self._lineage.channel.request_async(self._build_addition(jobs)))
 
     @property
     def _family(self) -> Family:
@@ -138,10 +136,9 @@ class OwnWorkflow:
             raise NotFound("The job does not belong to a workflow or batch")
         return family
 
-    def _addition(self, jobs: tuple[AnyArgs, ...]) -> tuple[str, Json]:
+    def _build_addition(self, jobs: tuple[AnyArgs, ...]) -> WorkerRequest[list[Enqueued]]:
         if self._family.kind == "batch":
-            documents = [job.request.to_json() for job in jobs]
-            return "add_to_batch", {"id": str(self.id), "jobs": documents}
+            return AddToBatch(self.id, [job.request for job in jobs])
         nodes = Nodes()
         for job in jobs:
             if job.enqueuer.node_name is None:
@@ -150,8 +147,8 @@ class OwnWorkflow:
                     " using(node=…)"
                 )
             job.enqueuer.add_to_nodes(nodes, job.request)
-        return "add_nodes", nodes.documents
+        return AddNodes(nodes.documents)
 
 
-def _ids(answer: Json) -> list[UUID]:
-    return [UUID(job_id) for job_id in answer]
+def _job_ids(jobs: list[Enqueued]) -> list[UUID]:
+    return [job.job_id for job in jobs]

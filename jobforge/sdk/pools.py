@@ -1,75 +1,31 @@
 """An app's own connections: one pool for threads and one per event loop, opened on first use.
 
 The database or server is looked up at the same time. A forked process gets its own pools.
-
-An operation of the SDK is written once for sync and async code: as a generator that yields steps
-and receives their results. `Pools.run` takes the steps in a thread, `Pools.arun` in an event loop.
 """
 
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import cached_property
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
-from jobforge import integrations
 from jobforge.calls import Call
 from jobforge.client.address import ServerAddress
 from jobforge.errors import Conflict
+from jobforge.sdk.engine_location import DatabaseAddress
 
 if TYPE_CHECKING:  # imported on first use: a job's process needs none of them
     import asyncio
 
     from jobforge.client.transport import AsyncTransport, Transport
     from jobforge.db import Database, Pool
-from jobforge.sdk.engine_location import DatabaseAddress
 
+P = ParamSpec("P")
 T = TypeVar("T")
-Conn = Any  # a connection of one of the libraries in integrations/
 
 _NO_CONNECTION = "The app uses a server, so it has no database connections or transactions"
-
-
-class SendCall(NamedTuple):
-    """Run a call on a connection of the caller, or on one of the app's own.
-
-    With `tenant_id`, the call names its tenant; a login that may not name a tenant gets the tenant
-    set in the transaction as well.
-    """
-
-    call: Any  # a Call, or an ApiRequest to a server
-    conn: Conn = None
-    tenant_id: UUID | None = None
-
-
-class SendCalls(NamedTuple):
-    """Run many calls for a tenant in one transaction on one of the app's own connections."""
-
-    tenant_id: UUID
-    calls: Iterable[Call[Any]]
-
-
-class CallFunction:
-    """Call a function of the worker of the running job; it may return an awaitable."""
-
-    __slots__ = ("args", "function")
-
-    def __init__(self, function: Callable[..., Any], *args: Any) -> None:  # noqa: ANN401 - the function's arguments
-        self.function = function
-        self.args = args
-
-
-class CallBlocking(CallFunction):
-    """Call a function that blocks, in async code in another thread."""
-
-    __slots__ = ()
-
-
-ClientStep = SendCall | SendCalls | CallFunction
-ClientSteps = Generator[ClientStep, Any, T]
 
 
 class EnginePool(NamedTuple):
@@ -112,36 +68,6 @@ class Pools:
     def is_remote(self) -> bool:
         """Whether requests go to a server instead of a database."""
         return self._find_server() is not None
-
-    def run(self, steps: ClientSteps[T]) -> T:
-        """Take the steps; return the result of the operation."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = self._take(step)
-                except Exception as error:  # noqa: BLE001 - the operation handles it or raises it
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as end:
-            returned: T = end.value
-            return returned
-
-    async def arun(self, steps: ClientSteps[T]) -> T:
-        """Like `run`, for async code."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = await self._atake(step)
-                except Exception as error:  # noqa: BLE001 - the operation handles it or raises it
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as end:
-            returned: T = end.value
-            return returned
 
     def database(self) -> "Pool":
         """Return the sync database pool; raise Conflict when the app uses a server."""
@@ -213,31 +139,6 @@ class Pools:
         self._by_loop.clear()
         self.close()
 
-    def _take(self, step: ClientStep) -> Any:  # noqa: ANN401 - the step's result
-        if isinstance(step, SendCall):
-            if step.conn is not None:
-                return integrations.run(step.conn, step.call)
-            pool, is_service = self.get_sync_pool()
-            return pool.run(step.call if is_service else _name_tenant(step))
-        if isinstance(step, SendCalls):
-            return self.database().run_all(step.tenant_id, step.calls)
-        return step.function(*step.args)
-
-    async def _atake(self, step: ClientStep) -> Any:  # noqa: ANN401 - the step's result
-        if isinstance(step, SendCall):
-            if step.conn is not None:
-                return await integrations.arun(step.conn, step.call)
-            pool, is_service = await self.get_loop_pool()
-            return await pool.run(step.call if is_service else _name_tenant(step))
-        if isinstance(step, SendCalls):
-            return await (await self.database_of_this_loop()).run_all(step.tenant_id, step.calls)
-        if isinstance(step, CallBlocking):
-            import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
-
-            return await asyncio.to_thread(step.function, *step.args)
-        result = step.function(*step.args)
-        return await result if isawaitable(result) else result
-
     def _drop_closed_loops(self) -> None:
         """Abort the pools of loops that closed without `aclose`, as at the end of `asyncio.run`.
 
@@ -293,8 +194,50 @@ class Pools:
         return AsyncEnginePool(pool, (await pool.inspect()).is_service)
 
 
-def _name_tenant(step: SendCall) -> Any:  # noqa: ANN401 - a Call
-    return step.call if step.tenant_id is None else step.call.for_tenant(step.tenant_id)
+class BlockingSender:
+    """Sends calls in the calling thread; its methods never suspend."""
+
+    is_async = False
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+
+    async def send(self, call: Call[T], tenant_id: UUID | None = None) -> T:
+        """Run a call. A login that may not name a tenant gets it in the transaction as well."""
+        pool, is_service = self._pools.get_sync_pool()
+        return pool.run(call if is_service or tenant_id is None else call.for_tenant(tenant_id))
+
+    async def send_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
+        """Run many calls for a tenant in one transaction."""
+        return self._pools.database().run_all(tenant_id, calls)
+
+    async def call_blocking(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+
+class AsyncSender:
+    """Sends calls in the running event loop."""
+
+    is_async = True
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+
+    async def send(self, call: Call[T], tenant_id: UUID | None = None) -> T:
+        pool, is_service = await self._pools.get_loop_pool()
+        named = call if is_service or tenant_id is None else call.for_tenant(tenant_id)
+        return await pool.run(named)
+
+    async def send_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
+        return await (await self._pools.database_of_this_loop()).run_all(tenant_id, calls)
+
+    async def call_blocking(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
+
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+
+Sender: TypeAlias = BlockingSender | AsyncSender
 
 
 def _close_unless_forked(pool: "Pool | Transport", opened_by: int) -> None:

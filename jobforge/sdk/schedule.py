@@ -1,7 +1,7 @@
 """Schedules that code declares for its definitions: `@jf.job(cron=…)`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 from uuid import UUID
 
 from jobforge.errors import Invalid, Json
@@ -39,49 +39,47 @@ class Schedule:
         }
 
 
-def read_schedule(  # noqa: PLR0913 - one parameter per setting
-    cron: str | None,
-    *,
-    tz: str | None = None,
-    catch_up: CatchUpOption | None = None,
-    catch_up_limit: int | None = None,
-    overlap: OverlapOption | None = None,
-    jitter: Duration | None = None,
-    tenant: str | UUID | None = None,
-    payload: dict[str, Json] | None = None,
-) -> Schedule | None:
+class ScheduleSettings(TypedDict, total=False):
+    """The settings of `@jf.job(cron=…)`; docs/schedules.md describes each."""
+
+    cron: str | None
+    tz: str | None
+    catch_up: CatchUpOption | None
+    catch_up_limit: int | None
+    overlap: OverlapOption | None
+    jitter: Duration | None
+    tenant: str | UUID | None
+    payload: dict[str, Json] | None
+
+
+def read_schedule(settings: ScheduleSettings) -> Schedule | None:
     """Return the schedule, or None without `cron`.
 
     Raises Invalid for a schedule that never fires, a payload with invalid tags, or settings without
     `cron`.
     """
-    given = {
-        "tz": tz,
-        "catch_up": catch_up,
-        "catch_up_limit": catch_up_limit,
-        "overlap": overlap,
-        "jitter": jitter,
-        "tenant": tenant,
-        "payload": payload,
-    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    cron = settings.get("cron")
     if cron is None:
-        idle = next((name for name, value in given.items() if value is not None), None)
+        idle = next((name for name in ScheduleSettings.__annotations__ if name in given), None)
         if idle is not None:
             raise Invalid(f"{idle} requires a schedule; set cron", field=idle)
         return None
     from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
     from jobforge.scheduler import template  # noqa: PLC0415 - most jobs have no schedule
 
-    zone = tz or crons.TENANT_ZONE
+    zone = settings.get("tz") or crons.TENANT_ZONE
+    payload, tenant = settings.get("payload"), settings.get("tenant")
     crons.parse(cron, "UTC" if zone == crons.TENANT_ZONE else zone)
     template.check(payload or {}, roots=template.SCHEDULE_ROOTS)
+    catch_up_limit = settings.get("catch_up_limit")
     return Schedule(
         cron=cron,
         timezone=zone,
-        catch_up=catch_up or "last",
+        catch_up=settings.get("catch_up") or "last",
         catch_up_limit=10 if catch_up_limit is None else catch_up_limit,
-        overlap=overlap or "allow",
-        jitter_s=0 if jitter is None else round(to_seconds(jitter, "jitter")),
+        overlap=settings.get("overlap") or "allow",
+        jitter_s=round(to_seconds(settings.get("jitter") or 0, "jitter")),
         tenant=None if tenant is None else str(tenant),
         payload=payload,
     )

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jobforge.sdk.call_context import TenantScope
-from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.enqueue_options import TenantRef
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Transaction:
     def __enter__(self) -> "Connection":
         from jobforge import db  # noqa: PLC0415 - an app that only declares jobs needs no driver
 
-        tenant_id = self._client.tenant_id(self._tenant)
+        tenant_id = complete(self._client.find_tenant(self._client.blocking, self._tenant))
         with ExitStack() as stack:
             conn = stack.enter_context(self._client.own_pools().database().connection())
             stack.enter_context(db.transaction(conn, tenant_id))
@@ -46,7 +46,7 @@ class Transaction:
     async def __aenter__(self) -> "AsyncConnection":
         from jobforge import db  # noqa: PLC0415 - an app that only declares jobs needs no driver
 
-        tenant_id = await self._client.atenant_id(self._tenant)
+        tenant_id = await self._client.find_tenant(self._client.awaiting, self._tenant)
         async with AsyncExitStack() as stack:
             pool = await self._client.own_pools().database_of_this_loop()
             conn = await stack.enter_async_context(pool.connection())

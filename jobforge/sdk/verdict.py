@@ -223,12 +223,7 @@ _MODULES_WITHOUT_PREFIX = {
 
 
 def _format_type_name(kind: type[BaseException]) -> str:
-    if kind.__module__ in {
-        "builtins",
-        "__main__",
-        "jobforge.sdk.outcome_exceptions",
-        "jobforge.errors",
-    }:
+    if kind.__module__ in _MODULES_WITHOUT_PREFIX:
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
 

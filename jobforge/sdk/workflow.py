@@ -6,57 +6,40 @@ none.
 
 from collections.abc import Iterable
 from contextvars import Token
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, JobFailed, Json
-from jobforge.sdk.call_context import inherit_from_current_job, inherit_into_workflow
+from jobforge.sdk.definition_settings import refuse_unknown
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
-from jobforge.sdk.enqueue import AnyArgs, request_from_args
-from jobforge.sdk.enqueue_options import OnParentFailure, Parent, TenantRef, read_parents
-from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
+from jobforge.sdk.engine_client import EngineClient, complete
+from jobforge.sdk.enqueue import request_from_args
+from jobforge.sdk.enqueue_options import OnParentFailure, Parent, read_parents
+from jobforge.sdk.job_group import GroupBlock, GroupHandle, WorkflowOptions
+from jobforge.sdk.pools import Sender
+from jobforge.sdk.worker_requests import EnqueueWorkflow
 from jobforge.sdk.workflow_nodes import CURRENT_NODES, Nodes, WorkflowItem
 from jobforge.types.workflows import (
-    MadeWorkflow,
     WorkflowDetail,
     WorkflowRequest,
     WorkflowState,
 )
 
 
-class WorkflowHandle:
+class WorkflowHandle(GroupHandle[WorkflowDetail]):
     """A handle of an enqueued workflow. Waiting polls the database with backoff."""
 
-    def __init__(self, client: EngineClient, tenant_id: UUID, workflow_id: UUID) -> None:
-        self._client = client
-        self.id = workflow_id
-        self.tenant_id = tenant_id
-
-    def __repr__(self) -> str:
-        return f"<WorkflowHandle {self.id}>"
+    _kind = "workflow"
 
     def detail(self) -> WorkflowDetail:
         """Return the current workflow, with its nodes, edges and results."""
-        return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
+        return self._fetch()
 
     async def adetail(self) -> WorkflowDetail:
         """Like `detail`, for async code."""
-        return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
-
-    def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
-        """Wait until all jobs of the workflow have finished, and return the workflow.
-
-        Raises WaitTimeout after `timeout`.
-        """
-        return poll_until(self.detail, _is_over, timeout, self._wait_target)
-
-    async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - same API as wait
-        """Like `wait`, for async code."""
-        return await apoll_until(self.adetail, _is_over, timeout, self._wait_target)
+        return await self._afetch()
 
     def result(self, timeout: Duration | None = None) -> dict[str, Json]:
         """Wait for the workflow and return the results of its last nodes by name.
@@ -69,70 +52,52 @@ class WorkflowHandle:
         """Like `result`, for async code."""
         return _result(await self.await_(timeout))
 
-    def cancel(self, reason: str | None = None) -> WorkflowState:
-        """Cancel the workflow. Returns `canceling` while some of its jobs are still running."""
-        return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
-
-    async def acancel(self, reason: str | None = None) -> WorkflowState:
-        """Like `cancel`, for async code."""
-        return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
-
     def retry(self, from_node: str | None = None) -> int:
         """Retry the nodes that did not succeed. Returns the number of jobs.
 
         With `from_node`, retry that node and all nodes after it.
         """
-        return self._client.run_for_tenant(self.tenant_id, self._build_retry_call(from_node))
+        return self._client.run(self._build_retry_call(from_node), self.tenant_id)
 
     async def aretry(self, from_node: str | None = None) -> int:
         """Like `retry`, for async code."""
-        return await self._client.arun_for_tenant(self.tenant_id, self._build_retry_call(from_node))
+        return await self._client.arun(self._build_retry_call(from_node), self.tenant_id)
 
-    @property
-    def _wait_target(self) -> WaitTarget:
-        return WaitTarget("workflow", self.id, "id")
+    def _build_get_call(self) -> Call[WorkflowDetail]:
+        return calls.get_workflow(self.id, tenant_id=self.tenant_id)
 
-    def _build_get_call(self, tenant_id: UUID | None) -> Call[WorkflowDetail]:
-        return calls.get_workflow(self.id, tenant_id=tenant_id)
+    def _build_cancel_call(self, reason: str | None) -> Call[WorkflowState]:
+        return calls.cancel_workflow(self.id, reason=reason, tenant_id=self.tenant_id)
 
-    def _build_cancel_call(self, reason: str | None) -> CallBuilder[WorkflowState]:
-        return lambda tenant: calls.cancel_workflow(self.id, reason=reason, tenant_id=tenant)
+    def _build_retry_call(self, from_node: str | None) -> Call[int]:
+        return calls.retry_workflow(self.id, from_node=from_node, tenant_id=self.tenant_id)
 
-    def _build_retry_call(self, from_node: str | None) -> CallBuilder[int]:
-        return lambda tenant: calls.retry_workflow(self.id, from_node=from_node, tenant_id=tenant)
+    def _is_over(self, group: WorkflowDetail) -> bool:
+        return group.workflow.state.is_over
 
 
-class Workflow(WorkflowItem):
+class Workflow(GroupBlock, WorkflowItem):
     """A workflow under construction, in a `with` or `async with` block.
 
     Within the block, `definition.node(…)` adds a job. The end of the block enqueues the workflow,
     which then has a handle. An error in the block enqueues nothing.
     """
 
-    def __init__(  # noqa: PLR0913 - one parameter per option
-        self,
-        client: EngineClient,
-        name: str,
-        *,
-        input: Json = None,  # noqa: A002 - the engine's name
-        correlation_id: str | None = None,
-        on_success: AnyArgs | None = None,
-        on_failure: AnyArgs | None = None,
-        on_complete: AnyArgs | None = None,
-        tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
-    ) -> None:
+    def __init__(self, client: EngineClient, name: str, **options: Unpack[WorkflowOptions]) -> None:
+        refuse_unknown(options, WorkflowOptions, "workflow")
         super().__init__(Nodes(), name)  # its own container: not yet a node of another workflow
         self.nodes = Nodes()
         self._client = client
         self._title = name
-        self._input = input
-        self._correlation_id = correlation_id
+        self._input = options.get("input")
+        self._correlation_id = options.get("correlation_id")
         self._callbacks = [
-            request_from_args(each) for each in (on_success, on_failure, on_complete)
+            request_from_args(options.get("on_success")),
+            request_from_args(options.get("on_failure")),
+            request_from_args(options.get("on_complete")),
         ]
-        self._tenant = tenant
-        self._conn = conn
+        self._tenant = options.get("tenant")
+        self._conn = options.get("conn")
         self._context_tokens: list[Token[Nodes | None]] = []
         self._is_inner = False
         self._after: tuple[Any, ...] = ()
@@ -175,44 +140,28 @@ class Workflow(WorkflowItem):
 
     def enqueue(self) -> WorkflowHandle:
         """Create the jobs of the workflow. The end of the `with` block calls this method."""
-        self._refuse_twice()
-        tenant_id, created = self._client.submit(self._submission(), self._tenant, self._conn)
-        return self._set_handle(tenant_id, created)
+        return complete(self._enqueue(self._client.blocking))
 
     async def aenqueue(self) -> WorkflowHandle:
         """Like `enqueue`, for async code."""
-        self._refuse_twice()
-        tenant_id, created = await self._client.asubmit(
-            self._submission(), self._tenant, self._conn
-        )
-        return self._set_handle(tenant_id, created)
+        return await self._enqueue(self._client.awaiting)
 
-    def __enter__(self) -> Self:
+    async def _enqueue(self, sender: Sender) -> WorkflowHandle:
+        self._refuse_twice()
+        tenant_id, created = await self._client.submit(
+            sender, EnqueueWorkflow(self._request()), self._tenant, self._conn
+        )
+        self.nodes.assign_handles(tenant_id, created.jobs)
+        self._handle = WorkflowHandle(self._client, tenant_id, created.id)
+        return self._handle
+
+    def _open(self) -> Self:
         self._context_tokens.append(CURRENT_NODES.set(self.nodes))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _close(self, *, is_failed: bool) -> bool:
         CURRENT_NODES.reset(self._context_tokens.pop())
-        if kind is None and not self._join_outer():
-            self.enqueue()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        CURRENT_NODES.reset(self._context_tokens.pop())
-        if kind is None and not self._join_outer():
-            await self.aenqueue()
+        return not is_failed and not self._join_outer()
 
     def _refuse_twice(self) -> None:
         if self._handle is not None:
@@ -233,31 +182,6 @@ class Workflow(WorkflowItem):
         return WorkflowRequest(
             self._title, self.nodes.documents, self._input, self._correlation_id, *self._callbacks
         )
-
-    def _submission(self) -> Submission[MadeWorkflow]:
-        request = inherit_from_current_job(inherit_into_workflow, self._request())
-        return Submission(
-            lambda tenant_id: calls.enqueue_workflow(request, tenant_id=tenant_id),
-            "enqueue_workflow",
-            request.to_json(),
-            read_created_workflow,
-        )
-
-    def _set_handle(self, tenant_id: UUID, created: MadeWorkflow) -> WorkflowHandle:
-        self.nodes.assign_handles(tenant_id, created.jobs)
-        self._handle = WorkflowHandle(self._client, tenant_id, created.id)
-        return self._handle
-
-
-def read_created_workflow(answer: Json) -> MadeWorkflow:
-    """Parse the worker's response to a job's request to create a workflow."""
-    return MadeWorkflow(
-        UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}
-    )
-
-
-def _is_over(detail: WorkflowDetail) -> bool:
-    return detail.workflow.state.is_over
 
 
 def _result(detail: WorkflowDetail) -> dict[str, Json]:

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from jobforge import calls, db
+from jobforge import db
 from jobforge.artifacts import Artifacts
 from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.redact import register_secret
-from jobforge.sdk.call_context import TenantScope, inherit_correlation, set_process_channel
+from jobforge.sdk.call_context import TenantScope, set_process_channel
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
@@ -31,17 +31,18 @@ from jobforge.sdk.verdict import (
     verdict_from_invalid_result,
     verdict_from_result,
 )
+from jobforge.sdk.worker_requests import EnqueueJobs, SaveStep, WorkerRequest
 from jobforge.security.secret_lookup import Secrets
 from jobforge.testing.command import run_program
 from jobforge.testing.event_loop import HandlerLoop
 from jobforge.testing.notes import Notes
-from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Note, Step
+from jobforge.types.jobs import ClaimedJob, Note
+from jobforge.types.workflows import Lineage
 from jobforge.worker.payload_downloads import download_parent_results
-from jobforge.worker.step_writer import build_children_call, check_saved
-from jobforge.worker.workflow_requests import build_request_call
 
 T = TypeVar("T")
 
+_NO_WORKER = UUID(int=0)
 _log = logging.getLogger("jobforge")
 
 
@@ -70,7 +71,7 @@ class AttemptResult:
 
 
 class AttemptChannel:
-    """The worker's side of one attempt: its context's Channel and its JobProcessChannel."""
+    """The channel of one attempt. It answers requests on the test's own connection."""
 
     def __init__(
         self,
@@ -96,36 +97,17 @@ class AttemptChannel:
         register_secret(value)
         return value
 
-    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        """Enqueue for the job's tenant with the job's correlation ID, as a worker does."""
-        call = calls.enqueue_jobs(inherit_correlation(self._job, jobs))
-        return db.run(self._conn, call.for_tenant(self.tenant_id))
+    def request(self, request: WorkerRequest[T]) -> T:
+        if self._worker_id is None and not isinstance(request, EnqueueJobs):
+            return _reject_without_job(request)
+        call = request.build_call(self._worker_id or _NO_WORKER, self._job)
+        answer: Any = db.run(self._conn, call)
+        if isinstance(answer, Lineage):
+            answer = download_parent_results(self._state.artifacts(), self.tenant_id, answer)
+        return cast("T", answer)
 
-    def request(self, kind: str, data: Json) -> Json:
-        if self._worker_id is None:
-            return _reject_without_job(kind)
-        match kind:
-            case "save_step":
-                step = Step(*self._job.token, **data)
-                (status,) = db.run(self._conn, calls.save_steps(self._worker_id, [step]))
-                return check_saved(step, status)
-            case "enqueue_children":
-                enqueued = db.run(
-                    self._conn, build_children_call(self._worker_id, self._job, **data)
-                )
-                return [[str(each.job_id), each.status] for each in enqueued]
-            case "parents":
-                lineage = db.run(
-                    self._conn, build_request_call(self._worker_id, self._job, kind, data)
-                )
-                return download_parent_results(self._state.artifacts(), self.tenant_id, lineage)
-            case _:
-                return db.run(
-                    self._conn, build_request_call(self._worker_id, self._job, kind, data)
-                )
-
-    async def request_async(self, kind: str, data: Json) -> Json:
-        return self.request(kind, data)
+    async def request_async(self, request: WorkerRequest[T]) -> T:
+        return self.request(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +203,10 @@ class AttemptRunner:
         return self._loop.run(_wait_for(returned)) if isawaitable(returned) else returned
 
 
-def _reject_without_job(kind: str) -> None:
-    if kind != "save_step":  # without a job there is no later attempt that needs the step
-        raise Invalid(f"{kind} requires a job; enqueue and drain it")
+def _reject_without_job(request: WorkerRequest[T]) -> T:
+    if isinstance(request, SaveStep):  # without a job there is no later attempt that needs it
+        return cast("T", None)
+    raise Invalid(f"{request.kind} requires a job; enqueue and drain it")
 
 
 @contextmanager

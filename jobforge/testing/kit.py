@@ -19,6 +19,7 @@ from jobforge.errors import ConfigError, Json, NotFound, TenantRequired
 from jobforge.sdk.app import JobForge
 from jobforge.sdk.command import filter_servable
 from jobforge.sdk.definition import Definition
+from jobforge.sdk.engine_client import complete
 from jobforge.testing.assertions import ExpectedJobs, describe_mismatch
 from jobforge.testing.attempt import AttemptRunner, HandlerState
 from jobforge.testing.cluster import Postgres
@@ -212,7 +213,8 @@ class Kit:
 
     def _tenant_of(self, definition: Definition[..., Any]) -> UUID:
         try:
-            return definition.client.tenant_id(None)
+            client = definition.client
+            return complete(client.find_tenant(client.blocking, None))
         except TenantRequired:
             return uuid4()  # any tenant will do
 

@@ -5,11 +5,11 @@ from datetime import datetime
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.types.jsonb import given_fields
+from jobforge.types.jsonb import JsonFields
 
 
 @dataclass(frozen=True, slots=True)
-class AuditFilter:
+class AuditFilter(JsonFields):
     """Filter of log entries; an entry must match all fields that are set."""
 
     actor: str | None = None
@@ -17,9 +17,6 @@ class AuditFilter:
     target: str | None = None
     after: datetime | None = None
     before: datetime | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return given_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ An application emits an event to say that something happened. The triggers that 
 is dispatched decide which jobs to enqueue.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from jobforge.errors import Json
+from jobforge.types.jsonb import JsonFields
 
 
 class DeliveryOutcome(StrEnum):
@@ -23,16 +24,13 @@ class DeliveryOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EventFilter:
+class EventFilter(JsonFields):
     """Filter of events; all set fields must match. `name` may end in a wildcard: `order.*`."""
 
     name: str | None = None
     correlation_id: str | None = None
     after: datetime | None = None
     before: datetime | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,16 @@ from datetime import datetime
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.types.jsonb import given_fields
+from jobforge.types.jsonb import JsonFields
 
 
 @dataclass(frozen=True, slots=True)
-class FailureFilter:
+class FailureFilter(JsonFields):
     """Filter of failure groups; a group must match all fields that are set."""
 
     definition: str | None = None
     queue: str | None = None
     since: datetime | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return given_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, overload
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.types.jsonb import decode
+from jobforge.types.jsonb import JsonFields, decode
 
 
 class State(StrEnum):
@@ -210,7 +210,19 @@ class OutcomeReport(NamedTuple):
     wait: dict[str, Json] | None = None  # what a snoozed job waits for
 
     def to_json(self) -> dict[str, Json]:
+        # Takes a third of the time for most reports of a worker.
+        if self.started_at is not None and self[5:] == _NO_DETAILS:
+            return {
+                "tenant_id": self.tenant_id,
+                "job_id": self.job_id,
+                "lease": self.lease,
+                "outcome": self.outcome,
+                "started_at": self.started_at,
+            }
         return _drop_none(self._fields, self)
+
+
+_NO_DETAILS = (None,) * len(OutcomeReport._fields[5:])
 
 
 class Note(NamedTuple):
@@ -307,7 +319,7 @@ JobOrder = Literal["newest", "oldest"]
 
 
 @dataclass(frozen=True, slots=True)
-class JobFilter:
+class JobFilter(JsonFields):
     """A filter on a tenant's jobs. A job must match all fields that are set."""
 
     state: str | Sequence[str] | None = None  # State values; `failed`: the last attempt failed
@@ -320,10 +332,6 @@ class JobFilter:
     fingerprint: str | None = None  # fingerprint of a failure group
     created_after: datetime | None = None
     created_before: datetime | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        names = [field.name for field in fields(self)]
-        return _drop_none(names, [getattr(self, name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)

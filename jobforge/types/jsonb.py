@@ -8,22 +8,33 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from jobforge.errors import Invalid, Json
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 # orjson reads integers of 20 or more digits as floats.
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _MOST_DIGITS_OF_INT = 4300  # Python's limit for parsing an int
 _DEEPEST = 64  # the engine's limit
 _DEEPEST_OF_ORJSON = 254
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFields:
+    """Base of dataclasses that the engine takes as JSON objects, such as filters and options."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the fields that are not None."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {
+            name: value.to_json() if hasattr(value, "to_json") else value
+            for name, value in values
+            if value is not None
+        }
 
 
 def encode(value: Json, field: str) -> str:
@@ -63,12 +74,6 @@ def replace_unencodable(value: Json, depth: int = 0) -> Json:
     if isinstance(value, list | tuple) and depth < _DEEPEST:
         return [replace_unencodable(inner, depth + 1) for inner in value]
     return value if _is_plain(value) else f"<{type(value).__name__}>"
-
-
-def given_fields(record: "DataclassInstance") -> dict[str, Json]:
-    """Return the fields of a dataclass that are not None."""
-    values = ((field.name, getattr(record, field.name)) for field in fields(record))
-    return {name: value for name, value in values if value is not None}
 
 
 def _is_plain(value: Json) -> bool:

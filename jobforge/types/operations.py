@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.types.jsonb import given_fields
+from jobforge.types.jsonb import JsonFields
 
 
 class OperationKind(StrEnum):
@@ -30,16 +30,13 @@ class OperationState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OperationOptions:
+class OperationOptions(JsonFields):
     """Options of an operation; docs/sql.md lists them by kind."""
 
     reason: str | None = None
     attempts: int | None = None
     canary: int | None = None
     rate: float | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return given_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

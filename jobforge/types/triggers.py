@@ -1,12 +1,13 @@
 """Triggers as data: schedules and event triggers, firings, and the scheduler's plans."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from jobforge.errors import Json
+from jobforge.types.jsonb import JsonFields
 
 
 class TriggerType(StrEnum):
@@ -81,7 +82,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerFilter:
+class TriggerFilter(JsonFields):
     """Filter of triggers; a trigger must match all fields that are set."""
 
     type: TriggerType | None = None
@@ -90,8 +91,7 @@ class TriggerFilter:
     enabled: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        given = {name: value for name, value in values if value is not None}
+        given = JsonFields.to_json(self)
         if self.enabled is not None:
             given["enabled"] = "true" if self.enabled else "false"
         return given
@@ -140,7 +140,7 @@ class DueSchedule:
     definition: str
     version: int | None
     payload: dict[str, Json]
-    pending: tuple[RequestedFiring, ...] = ()
+    pending: list[RequestedFiring]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,33 +195,3 @@ class Plan:
             "fault": self.fault,
             "firings": [firing.to_json() for firing in self.firings],
         }
-
-
-def read_due_schedules(document: dict[str, Any]) -> DueSchedules:
-    """Decode the result of due_schedules."""
-    return DueSchedules(
-        datetime.fromisoformat(document["now"]),
-        _moment(document["wake_at"]),
-        [_read_schedule(dict(each)) for each in document["triggers"]],
-        {
-            (each["definition"], each["version"]): NamedDefinition(
-                each["is_active"], each["parameters"]
-            )
-            for each in document["definitions"]
-        },
-    )
-
-
-def _read_schedule(document: dict[str, Any]) -> DueSchedule:
-    for name in ("since", "next_run_at", "last_fired_at", "starts_at", "ends_at"):
-        document[name] = _moment(document[name])
-    document["catch_up"] = CatchUp(document["catch_up"])
-    document["pending"] = tuple(
-        RequestedFiring(datetime.fromisoformat(each["fire_at"]), FiringKind(each["kind"]))
-        for each in document["pending"]
-    )
-    return DueSchedule(**document)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

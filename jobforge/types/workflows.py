@@ -1,7 +1,7 @@
 """Data types for workflows and batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from jobforge.errors import Json
 from jobforge.types.jobs import Enqueued, JobRequest
+from jobforge.types.jsonb import JsonFields
 
 
 class WorkflowState(StrEnum):
@@ -26,7 +27,7 @@ class WorkflowState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowRequest:
+class WorkflowRequest(JsonFields):
     """A workflow to enqueue: a name, and nodes whose fields docs/sql.md lists."""
 
     name: str
@@ -37,12 +38,9 @@ class WorkflowRequest:
     on_failure: JobRequest | Mapping[str, Json] | None = None
     on_complete: JobRequest | Mapping[str, Json] | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        return _drop_none(self)
-
 
 @dataclass(frozen=True, slots=True)
-class BatchRequest:
+class BatchRequest(JsonFields):
     """A batch to create. An open batch does not finish."""
 
     name: str | None = None
@@ -52,9 +50,6 @@ class BatchRequest:
     on_failure: JobRequest | Mapping[str, Json] | None = None
     on_complete: JobRequest | Mapping[str, Json] | None = None
     open: bool | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return _drop_none(self)
 
 
 class MadeWorkflow(NamedTuple):
@@ -70,14 +65,11 @@ class MadeBatch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowFilter:
+class WorkflowFilter(JsonFields):
     """Filter of workflows or batches; all fields that are set must match."""
 
     name: str | None = None
     state: str | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return _drop_none(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +158,3 @@ class Lineage:
 
     parents: list[ParentJob]
     workflow: Family | None
-
-
-def _drop_none(what: WorkflowRequest | BatchRequest | WorkflowFilter) -> dict[str, Json]:
-    values = ((field.name, getattr(what, field.name)) for field in fields(what))
-    return {
-        name: value.to_json() if isinstance(value, JobRequest) else value
-        for name, value in values
-        if value is not None
-    }

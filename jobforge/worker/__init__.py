@@ -1,4 +1,4 @@
-"""The worker package: one module per background task, assembled in worker.py.
+"""The worker package: one module per background task, assembled in worker_parts.py.
 
 `Worker` is imported on first use. The zygote imports `jobforge.worker.isolation`, and with an eager
 import the fork of every job would also copy asyncio and the database driver.

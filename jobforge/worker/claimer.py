@@ -1,7 +1,7 @@
 """Claim jobs for the free slots.
 
 After a full claim (a queue returned as many jobs as requested), the next claim follows as soon as
-enough slots are free (claim_coalescing.py). Claims after a full claim or a notification ask only
+enough slots are free (slots.py). Claims after a full claim or a notification ask only
 the queues that are known to have more jobs; every `_FULL_CLAIM_INTERVAL_S` a claim asks all queues.
 After a claim that was not full, the claimer asks again after a few growing pauses, because a
 notification may overtake the rows that it announces, and then every `poll_s`. The launcher reads
@@ -10,8 +10,7 @@ the claimed rows, so that the database can execute the next claim in the meantim
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
-from uuid import UUID
+from collections.abc import Mapping
 
 from jobforge import calls
 from jobforge.calls import Call, PendingResult
@@ -19,12 +18,11 @@ from jobforge.calls.worker import is_unreadable
 from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import JobForgeError, NotFound
-from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import ClaimedJob
-from jobforge.worker.claim_buffer import SMALL_BUFFER, ClaimBuffer
+from jobforge.worker.claim_buffer import SMALL_BUFFER
 from jobforge.worker.clock import now
 from jobforge.worker.settler import Settler
-from jobforge.worker.slots import Slots
+from jobforge.worker.worker_state import WorkerState
 
 _PAUSES_S = (0.005, 0.025, 0.125)
 # While one queue has more jobs, a claim asks queues that may be empty at most this often.
@@ -37,34 +35,16 @@ _LARGEST_CLAIM = 1_000
 
 
 class Claimer:
-    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
-        self,
-        worker_id: UUID,
-        link: MonitoredLink,
-        *,
-        slots: Slots,
-        settler: Settler,
-        registration: Call[None],
-        lease_s: float,
-        poll_s: float,
-        buffer: ClaimBuffer,
-        on_claimed: Callable[[], None],
-        meters: Meters | None = None,
-    ) -> None:
-        self._worker_id = worker_id
+    def __init__(self, state: WorkerState, link: MonitoredLink, settler: Settler) -> None:
+        self._state = state
+        self._slots = state.slots
+        self._buffer = state.claimed
         self._link = link
-        self._slots = slots
         self._settler = settler
-        self.registration = registration
-        self._lease_s = lease_s
-        self._poll_s = poll_s
-        self._on_claimed = on_claimed
-        self._meters = meters
         self._pauses = iter(_PAUSES_S)
         self._batch_limit = _FIRST_CLAIM
         self._full_claim_at = 0.0
         self._was_notified = False
-        self._buffer = buffer
         self.claimed = 0
 
     async def step(self, loop: BackgroundLoop) -> None:
@@ -84,7 +64,7 @@ class Claimer:
                     await loop.wait_for_wake(_FULL_CLAIM_INTERVAL_S)
                 return
             self._full_claim_at = 0.0
-        pause = next(self._pauses, self._poll_s * random.uniform(1, 1.5))  # noqa: S311 - not cryptographic
+        pause = next(self._pauses, self._state.settings.poll_s * random.uniform(1, 1.5))  # noqa: S311 - not cryptographic
         self._was_notified = await loop.wait_for_wake(pause)
         if self._was_notified:
             self._pauses = iter(_PAUSES_S)
@@ -110,16 +90,17 @@ class Claimer:
 
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Claim jobs; return whether one of the queues may have more."""
-        call = calls.claim_jobs(self._worker_id, limits, registered=True, lease_s=self._lease_s)
+        state, lease_s = self._state, self._state.settings.lease_s
+        call = calls.claim_jobs(state.worker_id, limits, registered=True, lease_s=lease_s)
         sent_at = now()
         try:
             answer = await self._send_claim(call)
         except NotFound:
             # The worker's registration was lost, for example because the database was restored.
-            await self._link.run(self.registration)
+            await self._link.run(state.registration)
             return False
-        if self._meters is not None:
-            self._meters.record_claim(answer.row_count, now() - sent_at)
+        if state.meters is not None:
+            state.meters.record_claim(answer.row_count, now() - sent_at)
         if len(limits) == 1:
             claimed: Mapping[str, int] = dict.fromkeys(limits, answer.row_count)
         else:
@@ -127,8 +108,8 @@ class Claimer:
             answer = PendingResult.from_value(len(jobs), jobs)
             claimed = Counter(job.queue for job in jobs)
         if answer.row_count:
-            self._buffer.add(answer, sent_at + self._lease_s)
+            self._buffer.add(answer, sent_at + lease_s)
             self.claimed += answer.row_count
             self._pauses = iter(_PAUSES_S)
-            self._on_claimed()
+            state.wake_launcher.set()
         return self._slots.reserve(limits, claimed)

@@ -1,4 +1,4 @@
-"""The worker's monotonic clock, which also counts time while the machine is suspended (Linux)."""
+"""A monotonic clock: seconds since boot, including suspended time on Linux."""
 
 import time
 

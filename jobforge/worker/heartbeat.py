@@ -7,10 +7,8 @@ a scheduler, creates the history's partitions in advance.
 import math
 import os
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
@@ -18,10 +16,10 @@ from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Unavailable
 from jobforge.observability import logs
-from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import Heartbeat, WorkerCommand
 from jobforge.worker.clock import now
-from jobforge.worker.leases import LeaseTable
+from jobforge.worker.settler import Settler
+from jobforge.worker.worker_state import WorkerState
 
 _REAP_S = 1.9
 _REAP_LIMIT = 500
@@ -33,36 +31,23 @@ _STATM = Path("/proc/self/statm")
 
 
 class HeartbeatLoop:
-    """The heartbeat loop.
-
-    It sends `registration` again when the database responds that the worker is not registered.
-    """
-
-    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
+    def __init__(
         self,
-        worker_id: UUID,
+        state: WorkerState,
         link: MonitoredLink,
+        settler: Settler,
         *,
-        leases: LeaseTable,
-        lease_s: float,
-        heartbeat_s: float,
-        registration: Call[None],
         has_operations: bool,
         has_partitions: bool,
-        on_command: Callable[[WorkerCommand], None],
-        meters: Meters | None = None,
     ) -> None:
-        self._worker_id = worker_id
+        self._state = state
+        self._leases = state.leases
         self._link = link
-        self._leases = leases
-        self._lease_s = lease_s
-        self._heartbeat_s = heartbeat_s
-        self._reap_s = min(_REAP_S, lease_s / 2)
-        self.registration = registration
+        self._settler = settler
+        self._heartbeat_s = state.settings.heartbeat_s
+        self._reap_s = min(_REAP_S, state.settings.lease_s / 2)
         self._has_operations = has_operations
-        self._on_command = on_command
-        self._meters = meters
-        self._heartbeat_at = now() + _add_jitter(heartbeat_s)
+        self._heartbeat_at = now() + _add_jitter(self._heartbeat_s)
         self._reap_at = now() + _add_jitter(self._reap_s)
         self._partitions_at = now() + _add_jitter(_PARTITIONS_S) if has_partitions else math.inf
         self._was_woken = False
@@ -87,27 +72,35 @@ class HeartbeatLoop:
         # A wake-up may concern a job that has just started, so it includes the new leases.
         # Otherwise leases younger than half an interval wait for the next heartbeat.
         asks_all = self._was_woken or self._was_held
-        tokens = self._leases.tokens(0 if asks_all else self._heartbeat_s / 2)
+        age_s = 0 if asks_all else self._heartbeat_s / 2
+        tokens = [*self._leases.tokens(age_s), *self._settler.tokens_to_extend(age_s)]
         was_held = False
         for start in range(0, max(1, len(tokens)), _LARGEST_BEAT):
             batch = tokens[start : start + _LARGEST_BEAT]
             sent_at = now()
             call = calls.heartbeat_jobs(
-                self._worker_id,
+                self._state.worker_id,
                 batch,
-                lease_s=self._lease_s,
+                lease_s=self._state.settings.lease_s,
                 memory_bytes=_read_memory_bytes(),
                 clock=datetime.now(UTC),
             )
             answer = await self._request_heartbeat(call)
             was_held |= self._leases.renew(sent_at, answer.jobs)
             if answer.command is WorkerCommand.UNKNOWN:
-                await self._link.run(self.registration)
-            self._on_command(answer.command)
+                await self._link.run(self._state.registration)
+            self._obey(answer.command)
         self._was_woken = False
         self._was_held = was_held
         pause_s = min(_HELD_RETRY_S, self._heartbeat_s) if was_held else self._heartbeat_s
         self._heartbeat_at = now() + _add_jitter(pause_s)
+
+    def _obey(self, command: WorkerCommand) -> None:
+        if command is WorkerCommand.DRAIN and not self._state.stopping.is_set():
+            self._state.stop()
+        elif command is WorkerCommand.STOP:
+            self._state.stop()
+            self._state.stop()
 
     async def _request_heartbeat(self, call: Call[Heartbeat]) -> Heartbeat:
         self._leases.is_heartbeat_pending = True
@@ -128,8 +121,8 @@ class HeartbeatLoop:
 
     async def _reap(self) -> None:
         reaped = await self._link.run(calls.reap_jobs(limit=_REAP_LIMIT))
-        if reaped and self._meters is not None:
-            self._meters.reaped += len(reaped)
+        if reaped and self._state.meters is not None:
+            self._state.meters.reaped += len(reaped)
         if reaped:
             logs.emit("jobs.reaped", level="warning", jobs=len(reaped))
         if len(reaped) < _REAP_LIMIT:

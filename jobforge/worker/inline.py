@@ -10,9 +10,10 @@ period. The abandoned job's slot is released, its lease expires, and nothing it 
 import asyncio
 import sys
 from asyncio import Task, TimerHandle
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+from uuid import UUID
 
 from jobforge.artifacts.artifact_reference import read_artifact_ref
 from jobforge.errors import Conflict, Invalid, Json, NotCommitted
@@ -25,10 +26,12 @@ from jobforge.sdk.verdict import (
     verdict_from_invalid_result,
     verdict_from_result,
 )
+from jobforge.sdk.worker_requests import WorkerRequest
 from jobforge.types.current_job import CURRENT_JOB
-from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
+from jobforge.types.jobs import ClaimedJob
 from jobforge.worker.runner_protocol import SUCCEEDED, JobServices, OnEnd, Report, StopReason
 
+T = TypeVar("T")
 # Runs the first step; returns the Task that runs the rest, or None if there is none.
 TaskStarter = Callable[[Coroutine[Any, Any, None]], Task[None] | None]
 
@@ -157,6 +160,10 @@ class InlineRun:
     def _abandon(self) -> None:
         self._finish(Report(None))
 
+    @property
+    def tenant_id(self) -> UUID:
+        return self.job.tenant_id
+
     def note(self, kind: str, data: dict[str, Json]) -> None:
         self._services.note(self.job, kind, data, self._scope)
 
@@ -165,16 +172,13 @@ class InlineRun:
         self._scope.add(value)
         return value
 
-    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        raise Conflict(f"Inline handlers cannot call enqueue with {len(jobs)} jobs; await aenqueue")
-
-    def request(self, kind: str, data: Json) -> Json:  # noqa: ARG002 - signature of the channel protocol
+    def request(self, request: WorkerRequest[T]) -> T:
         raise Conflict(
-            f"Inline handlers cannot block the worker's loop ({kind}); await the async form"
+            f"Inline handlers cannot block the worker's loop ({request.kind}); await the async form"
         )
 
-    async def request_async(self, kind: str, data: Json) -> Json:
-        return await self._services.request(self.job, kind, data)
+    async def request_async(self, request: WorkerRequest[T]) -> T:
+        return await self._services.request(self.job, request)
 
 
 def _find_task_starter(tasks: set[Task[None]]) -> TaskStarter:

@@ -1,8 +1,7 @@
 """Start claimed jobs in time slices: pass each job to the runner of its definition."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobforge.artifacts import Artifacts
@@ -13,11 +12,10 @@ from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import Isolation
 from jobforge.sdk.verdict import verdict_from_error
 from jobforge.types.jobs import ClaimedJob
-from jobforge.worker.claim_buffer import ClaimBuffer
 from jobforge.worker.clock import now
-from jobforge.worker.leases import LeaseTable
 from jobforge.worker.payload_downloads import PayloadDownload, needs_download
-from jobforge.worker.runner_protocol import RELEASED, OnEnd, Report, Run, Runner, StopReason
+from jobforge.worker.runner_protocol import RELEASED, Report, Run, Runner, StopReason
+from jobforge.worker.worker_state import WorkerState
 
 if TYPE_CHECKING:
     from jobforge.observability.tracing.attempt_spans import AttemptSpans
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 # Jobs are started for this long; then the event loop runs what else is due.
 _TIME_SLICE_S = 0.01
 
-OnImmediateEnds = Callable[[Sequence[tuple[ClaimedJob, Report]]], None]
 ServedDefinitions = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]]
 
 
@@ -50,27 +47,16 @@ def map_served_definitions(
 
 
 class Launcher:
-    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
-        self,
-        buffer: ClaimBuffer,
-        served: ServedDefinitions,
-        leases: LeaseTable,
-        *,
-        artifacts: Artifacts | None,
-        on_end: OnEnd,
-        on_immediate_ends: OnImmediateEnds,
+    def __init__(
+        self, state: WorkerState, served: ServedDefinitions, artifacts: Artifacts | None
     ) -> None:
-        self._buffer = buffer
-        self._served = served
-        self._leases = leases
+        self._state = state
+        self._buffer = state.claimed
+        self.served = served
         self._artifacts = artifacts
-        self._on_end = on_end
-        self._on_immediate_ends = on_immediate_ends
         self._is_stopped = False
         self._logs_starts = False
         self._attempts = tracing.create_attempt_spans()
-        if self._attempts is not None:
-            self._on_end = partial(_end_traced, self._attempts, on_end)
 
     def release_remaining(self) -> None:
         """From now on release jobs to the queue instead of starting them."""
@@ -90,7 +76,7 @@ class Launcher:
             job, deadline = jobs.popleft()
             moment = now()
             report: Report | None = RELEASED
-            served = self._served.get((job.definition, job.version))
+            served = self.served.get((job.definition, job.version))
             if served is not None and moment < deadline and not self._is_stopped:
                 if attempts is None:
                     report = self._start(job, *served, deadline)
@@ -102,7 +88,7 @@ class Launcher:
                 break
         if attempts is not None:
             attempts.leave()
-        self._on_immediate_ends(ended)
+        self._state.end_attempts(ended)
         await asyncio.sleep(0)
 
     def _start_traced(
@@ -131,9 +117,9 @@ class Launcher:
         run: Run | Report
         try:
             if needs_download(job, definition):
-                run = PayloadDownload(self._artifacts, job, definition, runner, self._on_end)
+                run = PayloadDownload(self._artifacts, job, definition, runner, self._end_run)
             else:
-                run = runner.start(job, definition, self._on_end)
+                run = runner.start(job, definition, self._end_run)
         except Exception as error:  # noqa: BLE001 - any error is the outcome of the attempt
             return Report(verdict_from_error(error, definition.settings))
         if isinstance(run, Report):
@@ -141,10 +127,11 @@ class Launcher:
         timeout_s = job.timeout_s or definition.settings.timeout_s
         loop = asyncio.get_running_loop()
         timeout = loop.call_later(timeout_s, run.stop, StopReason.TIMEOUT)
-        self._leases.hold(run, deadline, timeout)
+        self._state.leases.hold(run, deadline, timeout)
         return None
 
-
-def _end_traced(attempts: "AttemptSpans", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
-    attempts.end_kept(job, report.verdict)
-    on_end(job, report)
+    def _end_run(self, job: ClaimedJob, report: Report) -> None:
+        """End a job that was running: its runner calls this."""
+        if self._attempts is not None:
+            self._attempts.end_kept(job, report.verdict)
+        self._state.end_attempts([(job, report)])

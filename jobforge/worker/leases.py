@@ -8,7 +8,7 @@ from the moment before the claim or heartbeat was sent, so it is never later tha
 
 import math
 from asyncio import TimerHandle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -49,17 +49,12 @@ class LeaseTable:
         self._lease_s = lease_s
         self._held: dict[LeaseKey, _HeldLease] = {}
         self.is_heartbeat_pending = False
-        self._list_unsettled: Callable[[float], Iterable[Token]] = lambda _: ()
 
     def __len__(self) -> int:
         return len(self._held)
 
     def __iter__(self) -> Iterator[Run]:
         return iter([held.run for held in self._held.values()])
-
-    def set_unsettled_source(self, list_unsettled: Callable[[float], Iterable[Token]]) -> None:
-        """Set what lists ended jobs that have waited N seconds to be settled; renew them too."""
-        self._list_unsettled = list_unsettled
 
     def hold(self, run: Run, deadline: float, timeout: TimerHandle | None) -> None:
         job = run.job
@@ -76,14 +71,13 @@ class LeaseTable:
         return now() - held.since
 
     def tokens(self, held_for_s: float) -> list[Token]:
-        """Return the leases to renew: of jobs running for this long, and of unsettled jobs."""
+        """Return the leases to renew, of jobs that have been running for this long."""
         before = now() - held_for_s
-        running = [
+        return [
             held.run.job.token
             for held in self._held.values()
             if held.since <= before and not held.is_lost
         ]
-        return [*running, *self._list_unsettled(held_for_s)]
 
     def renew(self, sent_at: float, beats: Iterable[Beat]) -> bool:
         """Apply a heartbeat's response; return whether a lease was held by another transaction.

@@ -4,36 +4,25 @@ Notifications only reduce latency. Without them, or while the connection is lost
 every job.
 """
 
-from collections.abc import Callable, Iterable
-from uuid import UUID
-
 from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import Engine
+from jobforge.worker.worker_state import WorkerState
 
 _PREFIX = "jobforge:"
 
 
 class JobListener:
-    """Turns notifications into callbacks.
+    """Wakes the claimer and the heartbeat.
 
-    It calls `on_job` with the name of a queue that has a new job, and `on_worker_notification` when
-    a heartbeat would return a command, a cancel request or a lost lease.
+    A queue is notified when it has a new job, and the worker when a heartbeat would return a
+    command, a cancel request or a lost lease.
     """
 
-    def __init__(
-        self,
-        database: Engine,
-        worker_id: UUID,
-        queues: Iterable[str],
-        *,
-        on_job: Callable[[str], None],
-        on_worker_notification: Callable[[], None],
-    ) -> None:
+    def __init__(self, state: WorkerState, database: Engine) -> None:
+        self._state = state
         self._database = database
-        self._queues = list(queues)
-        self._worker_channel = f"{_PREFIX}worker:{worker_id}"
-        self._on_job = on_job
-        self._on_worker_notification = on_worker_notification
+        self._queues = list(state.settings.queues)
+        self._worker_channel = f"{_PREFIX}worker:{state.worker_id}"
 
     async def step(self, loop: BackgroundLoop) -> None:
         channels = [self._worker_channel, *(_PREFIX + queue for queue in self._queues)]
@@ -42,12 +31,16 @@ class JobListener:
             self._notify_all()
             async for name in names:
                 if name == self._worker_channel:
-                    self._on_worker_notification()
+                    self._state.wake_heartbeat.set()
                 else:
-                    self._on_job(name.removeprefix(_PREFIX))
+                    self._mark_has_jobs(name.removeprefix(_PREFIX))
 
     def _notify_all(self) -> None:
         """Act as if all channels had been notified: notifications before LISTEN were missed."""
-        self._on_worker_notification()
+        self._state.wake_heartbeat.set()
         for queue in self._queues:
-            self._on_job(queue)
+            self._mark_has_jobs(queue)
+
+    def _mark_has_jobs(self, queue: str) -> None:
+        self._state.slots.mark_has_jobs(queue)
+        self._state.wake_claimer.set()

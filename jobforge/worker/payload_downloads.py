@@ -8,6 +8,8 @@ It reports the job as it was claimed; only the runner gets the job with the whol
 """
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +26,7 @@ from jobforge.sdk.definition import Definition
 from jobforge.sdk.verdict import ProcessExit, verdict_from_error, verdict_from_exit
 from jobforge.types.jobs import ClaimedJob
 from jobforge.types.jsonb import decode, encode
+from jobforge.types.workflows import Lineage
 from jobforge.worker.runner_protocol import OnEnd, Report, Run, Runner, StopReason
 
 _NO_STORE = "The payload is in an artifact store, but the worker has none; set artifacts"
@@ -111,24 +114,22 @@ def download_documents(
 
 
 def download_parent_results(
-    artifacts: Artifacts | None, tenant_id: UUID, lineage: dict[str, Json]
-) -> Json:
+    artifacts: Artifacts | None, tenant_id: UUID, lineage: Lineage
+) -> Lineage:
     """Return the job's lineage with its parents' whole results."""
-    return {**lineage, "parents": _download_results(artifacts, tenant_id, lineage["parents"])}
+    read = partial(_read_result, artifacts, tenant_id)
+    parents = [replace(parent, result=read(parent.result)) for parent in lineage.parents]
+    return replace(lineage, parents=parents)
 
 
-def _download_results(
-    artifacts: Artifacts | None, tenant_id: UUID, jobs: list[dict[str, Json]]
-) -> list[dict[str, Json]]:
-    markers = [marker_from_json(job["result"]) for job in jobs]
-    if not any(markers):
-        return jobs
+def _read_result(artifacts: Artifacts | None, tenant_id: UUID, result: Json) -> Json:
+    """Return the result; download it if it is in the artifact store."""
+    marker = marker_from_json(result)
+    if marker is None:
+        return result
     if artifacts is None:
         raise ArtifactUnavailable(_NO_STORE)
-    return [
-        job if marker is None else {**job, "result": decode(artifacts.read(marker, tenant_id))}
-        for job, marker in zip(jobs, markers, strict=True)
-    ]
+    return decode(artifacts.read(marker, tenant_id))
 
 
 def _download_step_results(artifacts: Artifacts, job: ClaimedJob) -> str | None:
@@ -137,7 +138,8 @@ def _download_step_results(artifacts: Artifacts, job: ClaimedJob) -> str | None:
     steps = decode(job.steps_json)
     for step in steps:
         if step["kind"] == "gather" and isinstance(step["result"], list):
-            step["result"] = _download_results(artifacts, job.tenant_id, step["result"])
+            for gathered in step["result"]:
+                gathered["result"] = _read_result(artifacts, job.tenant_id, gathered["result"])
     return encode(steps, "steps")
 
 

@@ -15,8 +15,8 @@ from jobforge.errors import ArtifactUnavailable, JobForgeError
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.clock import now
-from jobforge.worker.leases import LeaseTable
 from jobforge.worker.runner_protocol import RELEASED, Report, StopReason
+from jobforge.worker.worker_state import WorkerState
 
 # With this many concurrent uploads, the worker stops claiming.
 _MAX_UPLOADS = 8
@@ -25,26 +25,11 @@ _LOST = Report(None)
 
 
 class ResultUploads:
-    """The running uploads.
+    """The running uploads. Their jobs have ended, so they use no slots."""
 
-    `on_begin` is called after an upload's lease has been added to the lease table, `on_end` when
-    the upload has ended.
-    """
-
-    def __init__(
-        self,
-        artifacts: Artifacts | None,
-        leases: LeaseTable,
-        *,
-        lease_s: float,
-        on_begin: Callable[[], None],
-        on_end: Callable[[ClaimedJob, Report], None],
-    ) -> None:
+    def __init__(self, state: WorkerState, artifacts: Artifacts | None) -> None:
+        self._state = state
         self._artifacts = artifacts
-        self._leases = leases
-        self._lease_s = lease_s
-        self._on_begin = on_begin
-        self._on_end = on_end
         self._running: set[_Upload] = set()
 
     def __len__(self) -> int:
@@ -59,8 +44,8 @@ class ResultUploads:
         self._running.add(upload)
         # The handler has ended, so a new attempt cannot overlap with it: if the lease is lost, only
         # the result is lost.
-        self._leases.hold(upload, now() + self._lease_s, None)
-        self._on_begin()
+        self._state.leases.hold(upload, now() + self._state.settings.lease_s, None)
+        self._state.wake_heartbeat.set()
 
     def close(self) -> None:
         for upload in [*self._running]:
@@ -68,7 +53,9 @@ class ResultUploads:
 
     def _finish(self, upload: "_Upload", report: Report) -> None:
         self._running.discard(upload)
-        self._on_end(upload.job, report)
+        self._state.add_outcome(upload.job, report)
+        self._state.wake_settler.set()
+        self._state.changed.set()
 
 
 class _Upload:

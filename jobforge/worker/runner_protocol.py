@@ -5,17 +5,20 @@ job into one Report, and uses JobServices for what a running job needs from the 
 enforces timeouts and leases: it calls `Run.stop`.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from jobforge.errors import Json
 from jobforge.redact import RedactionScope
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.verdict import StopReason, Verdict
-from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
+from jobforge.sdk.worker_requests import WorkerRequest
+from jobforge.types.jobs import ClaimedJob, Outcome
 
 __all__ = ["RELEASED", "SUCCEEDED", "JobServices", "OnEnd", "Report", "Run", "Runner", "StopReason"]
+
+T = TypeVar("T")
 
 
 class Report(NamedTuple):
@@ -78,11 +81,8 @@ class JobServices(Protocol):
         Only the latest progress note of a job is kept.
         """
 
-    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        """Enqueue jobs for the job's tenant; they inherit its correlation ID."""
-
-    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
-        """Send any other request to the engine under the job's lease; JSON in, JSON out."""
+    async def request(self, job: ClaimedJob, request: WorkerRequest[T]) -> T:
+        """Send a request of the job to the engine, under the job's lease."""
 
     def secret(self, name: str) -> str:
         """Return the secret's value. Raises NotFound. The caller adds it to its job's scope."""

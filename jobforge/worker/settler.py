@@ -9,10 +9,9 @@ that other outcomes do not wait for it. The worker renews a job's lease until it
 
 import math
 import random
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from uuid import UUID
 
 from jobforge import calls
 from jobforge.db.background_loop import BackgroundLoop
@@ -24,7 +23,6 @@ from jobforge.payloads.size import RESULT_LIMIT, is_surely_small
 from jobforge.redact.background import run_off_loop
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import (
-    ClaimedJob,
     Note,
     Outcome,
     Settled,
@@ -33,8 +31,7 @@ from jobforge.types.jobs import (
     Token,
 )
 from jobforge.worker.clock import now
-from jobforge.worker.leases import LeaseKey, LeaseTable
-from jobforge.worker.notes import NoteBuffer
+from jobforge.worker.leases import LeaseKey
 from jobforge.worker.outcome_reports import (
     RELEASED,
     EndedRun,
@@ -49,7 +46,8 @@ from jobforge.worker.outcome_reports import (
     weight_of_tails,
 )
 from jobforge.worker.result_uploads import ResultUploads
-from jobforge.worker.runner_protocol import SUCCEEDED, Report
+from jobforge.worker.runner_protocol import SUCCEEDED
+from jobforge.worker.worker_state import WorkerState
 
 _LARGEST_BATCH = 2_000
 _MAX_BATCH_BYTES = 16 * 1024**2
@@ -65,25 +63,14 @@ _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 
 
 class Settler:
-    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
-        self,
-        worker_id: UUID,
-        link: MonitoredLink,
-        *,
-        leases: LeaseTable,
-        notes: NoteBuffer,
-        uploads: ResultUploads,
-        on_settled: Callable[[], None],
-        meters: Meters | None = None,
-    ) -> None:
-        self._worker_id = worker_id
+    def __init__(self, state: WorkerState, link: MonitoredLink, uploads: ResultUploads) -> None:
+        self._state = state
+        self._worker_id = state.worker_id
+        self._meters = state.meters
+        self._notes = state.notes
+        self._waiting = state.outcomes
         self._link = link
-        self._leases = leases
-        self._notes = notes
         self._uploads = uploads
-        self._on_settled = on_settled
-        self._meters = meters
-        self._waiting: deque[EndedRun] = deque()
         self._sending: list[EndedRun] = []
         self._sending_notes: list[Note] = []
         self._sending_since = math.inf
@@ -93,7 +80,6 @@ class Settler:
         self._is_retry = False
         self._batch_limit = _LARGEST_BATCH
         self.settled = 0
-        leases.set_unsettled_source(self._tokens_to_extend)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sending) + len(self._busy) + len(self._uploads)
@@ -102,13 +88,10 @@ class Settler:
     def is_crowded(self) -> bool:
         return len(self._waiting) + len(self._busy) >= _MAX_WAITING or self._uploads.is_crowded
 
-    def add(self, job: ClaimedJob, report: Report, duration_s: float = 0.0) -> None:
-        self._waiting.append((job, report, duration_s))
-
     async def step(self, loop: BackgroundLoop) -> None:
         """Send the collected notes and settle one batch of outcomes; wait if there are none."""
         # The process may have been suspended: stop jobs whose leases expired before anything else.
-        self._leases.stop_overdue()
+        self._state.leases.stop_overdue()
         if not self._sending:
             self._sending = self._take_due_busy()
             self._is_retry = bool(self._sending)
@@ -135,7 +118,7 @@ class Settler:
                 reason=why if is_busy else "the database has not responded",
             )
 
-    def _tokens_to_extend(self, waiting_for_s: float) -> Iterator[Token]:
+    def tokens_to_extend(self, waiting_for_s: float) -> Iterator[Token]:
         """Yield the leases to renew: of busy jobs, and of all others if a batch is slow."""
         for _, (job, _, _) in self._busy:
             yield job.token
@@ -205,7 +188,7 @@ class Settler:
             return
         self._sending = []
         self._batch_limit = min(_LARGEST_BATCH, self._batch_limit * 2)
-        self._on_settled()
+        self._state.changed.set()
 
     def _halve(self) -> None:
         """Halve the batch: it hit the statement timeout, or contains a bad outcome."""
@@ -286,7 +269,7 @@ class Settler:
             except Exception as error:  # noqa: BLE001 - bad notes must not block the outcomes
                 logs.emit("notes.refused", level="error", error=repr(error))
             else:
-                self._leases.mark_lost(
+                self._state.leases.mark_lost(
                     (each.job_id, each.lease) for each in answers if each.is_lost
                 )
             self._sending_notes = []

@@ -7,16 +7,14 @@ already stored.
 
 from asyncio import Future, get_running_loop
 from collections import deque
-from collections.abc import Sequence
-from uuid import UUID
 
 from jobforge import calls
-from jobforge.calls import Call
 from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
-from jobforge.errors import Contended, InvalidResult, Json, LeaseLost, Unavailable
-from jobforge.types.jobs import ClaimedJob, Enqueued, SaveStatus, Step
-from jobforge.worker.leases import LeaseTable
+from jobforge.errors import Contended, InvalidResult, LeaseLost, Unavailable
+from jobforge.sdk.worker_requests import check_saved
+from jobforge.types.jobs import SaveStatus, Step
+from jobforge.worker.worker_state import WorkerState
 
 _LARGEST_BATCH = 100
 
@@ -24,18 +22,18 @@ PendingStep = tuple[Step, "Future[None]"]
 
 
 class StepWriter:
-    def __init__(self, worker_id: UUID, link: MonitoredLink, leases: LeaseTable) -> None:
-        self._worker_id = worker_id
+    def __init__(self, state: WorkerState, link: MonitoredLink) -> None:
+        self._state = state
         self._link = link
-        self._leases = leases
         self._pending: deque[PendingStep] = deque()
         self._sending: list[PendingStep] = []
         self._batch_limit = _LARGEST_BATCH
 
-    def add(self, job: ClaimedJob, name: str, index: int, result: Json) -> "Future[None]":
+    def add(self, step: Step) -> "Future[None]":
         """Queue the step; return a future that is done once the step is stored."""
         stored: Future[None] = get_running_loop().create_future()
-        self._pending.append((Step(*job.token, name, index, result), stored))
+        self._pending.append((step, stored))
+        self._state.wake_step_writer.set()
         return stored
 
     async def step(self, loop: BackgroundLoop) -> None:
@@ -47,7 +45,7 @@ class StepWriter:
             await loop.wait_for_wake()
             return
         try:
-            call = calls.save_steps(self._worker_id, [step for step, _ in self._sending])
+            call = calls.save_steps(self._state.worker_id, [step for step, _ in self._sending])
             answers = await self._link.run(call)
         except (Unavailable, Contended):
             raise
@@ -70,40 +68,13 @@ class StepWriter:
 
     def _resolve(self, step: Step, stored: "Future[None]", status: SaveStatus) -> None:
         try:
-            check_saved(step, status)
+            check_saved(step.name, status)
         except (LeaseLost, InvalidResult) as error:
             _resolve_future(stored, error)
         else:
             _resolve_future(stored, None)
         if status is SaveStatus.LOST:
-            self._leases.mark_lost([(step.job_id, step.lease)])
-
-
-def check_saved(step: Step, status: SaveStatus) -> None:
-    """Raise LeaseLost or InvalidResult if the step was not stored."""
-    if status is SaveStatus.OK:
-        return
-    if status is SaveStatus.LOST:
-        raise LeaseLost
-    why = {
-        SaveStatus.TOO_LARGE: "the result is larger than 1 MiB, or nested more than 64 levels deep",
-        SaveStatus.TOO_MANY: "a job can have at most 1,000 steps and 16 MiB of results",
-    }
-    raise InvalidResult(f"Step '{step.name}' cannot be stored: {why[status]}", field="result")
-
-
-def build_children_call(
-    worker_id: UUID, job: ClaimedJob, name: str, index: int, jobs: Sequence[dict[str, Json]]
-) -> Call[list[Enqueued]]:
-    """Return the call by which a running job enqueues jobs as a step.
-
-    They inherit the job's correlation ID and trace unless they have their own.
-    """
-    fields = {"correlation_id": job.correlation_id, "traceparent": job.traceparent}
-    inherited = {field: value for field, value in fields.items() if value is not None}
-    return calls.enqueue_children(
-        worker_id, job.token, name, index, [inherited | each for each in jobs]
-    )
+            self._state.leases.mark_lost([(step.job_id, step.lease)])
 
 
 def _resolve_future(stored: "Future[None]", error: Exception | None) -> None:

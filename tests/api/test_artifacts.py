@@ -25,6 +25,7 @@ from jobforge.artifacts.keys import new_key
 from jobforge.client.client import Client
 from jobforge.config import Config
 from jobforge.embedded import PostgresServer
+from jobforge.sdk.engine_client import complete
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 
@@ -139,8 +140,8 @@ def test_the_result_of_a_job_is_the_same_over_http_as_from_a_database(
     result = b'["' + b"x" * 2_000_000 + b'"]'
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "result-1.json"), result)
     job_id = _create_succeeded_job(api, marker.to_json(), artifact_ref=marker.ref)
-    job = app.client.get_job(api.a.tenant_id, job_id)
-    assert app.client.get_result(job) == ["x" * 2_000_000]
+    job = app.client.run(calls.get_job(job_id, tenant_id=api.a.tenant_id)).job
+    assert complete(app.client.get_result(app.client.blocking, job)) == ["x" * 2_000_000]
     app.close()
 
 

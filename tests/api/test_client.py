@@ -428,7 +428,7 @@ async def test_an_operators_app_names_the_tenant(api: ApiServer) -> None:
 
 
 def test_the_examples_of_the_guide_run(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Path(__file__).parents[2] / "docs" / "http.md"
+    page = Path(__file__).parents[2] / "docs" / "http-client.md"
     text = page.read_text(encoding="utf-8").replace("https://jobs.example.com", api.url)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     monkeypatch.setenv("JOBFORGE_KEY", api.b.keys["tenant_admin"])

@@ -120,6 +120,22 @@ def test_every_route_has_a_description_and_all_its_errors() -> None:
                 assert "404" in refusals, where
 
 
+def test_every_field_and_parameter_has_a_description() -> None:
+    document = create_app(Config()).openapi()
+    described = {
+        f"{schema}.{field}": api_page.field_description(item)
+        for schema, content in document["components"]["schemas"].items()
+        for field, item in content.get("properties", {}).items()
+    }
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for each in operation.get("parameters", []):
+                if each["in"] != "path":
+                    name = f"{operation['operationId']}.{each['name']}"
+                    described[name] = api_page.field_description(each)
+    assert [name for name, text in described.items() if not text] == []
+
+
 def test_codes_are_listed_under_the_status_they_come_with() -> None:
     assert "not_found" in list_error_codes(404)
     assert "tenant_queue_full" in list_error_codes(429)
@@ -128,11 +144,14 @@ def test_codes_are_listed_under_the_status_they_come_with() -> None:
 
 
 def test_the_generated_api_page_is_current() -> None:
-    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), "run scripts/api_page.py"
+    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), "run make pages"
 
 
 def test_the_routes_of_the_guide_exist() -> None:
-    guide = (api_page.PAGE.parent / "http.md").read_text(encoding="utf-8")
+    pages = ("http", "http-auth", "live-stream", "worker-protocol")
+    guide = "".join(
+        (api_page.PAGE.parent / f"{page}.md").read_text(encoding="utf-8") for page in pages
+    )
     named = set(re.findall(r"\$URL(/[\w/$]+)", guide))
     assert len(named) > 8
     known = [re.sub(r"{\w+}", "[^/]+", path) for _, path in RULES]

@@ -82,7 +82,7 @@ def test_an_error_names_the_field(
 def test_a_syntax_error_has_its_position(api: ApiServer) -> None:
     refused = api.client("tenant_admin").post("/triggers/preview", json={"cron": "0 9 * * MON-FRO"})
     assert refused.status_code == 422
-    assert refused.json()["facts"] == {"position": 12}
+    assert refused.json()["facts"] == {"position": 8}
 
 
 def test_a_preview_shows_the_effect_of_clock_changes(api: ApiServer) -> None:

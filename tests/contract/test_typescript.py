@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,12 +165,26 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _make_project(folder: Path) -> None:
-    one, two = _build(folder / "one"), _build(folder / "two")
-    assert _contents(one / "dist") == _contents(two / "dist"), "it is not built the same twice"
+    one, two = _pack(folder / "one"), _pack(folder / "two")
+    assert one.read_bytes() == two.read_bytes(), "it is not built the same twice"
     (folder / "package.json").write_text('{"name": "empty", "private": true, "type": "module"}')
-    wanted = (str(_pack(one)), "pg@8", "zod@4")
+    wanted = (str(one), "pg@8", "zod@4")
     done = node().npm(folder, "install", "--prefer-offline", "--no-audit", *wanted)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_package_packed_in_a_clone_can_be_imported(tmp_path: Path) -> None:
+    modules = tmp_path / "project" / "node_modules"
+    modules.mkdir(parents=True)
+    for dependency in ("pg", "zod"):  # without npm, which would download them
+        (modules / dependency).symlink_to(sdk() / "node_modules" / dependency)
+    with tarfile.open(_pack(tmp_path / "clone")) as archive:
+        archive.extractall(modules / "@jobforge", filter="data")
+    (modules / "@jobforge" / "package").rename(modules / "@jobforge" / "sdk")
+    output = run_node("--input-type=module", "-e", _IMPORTS, folder=modules.parent)
+    assert output.split() == ["JobForge", "Worker", "ServerClient"]
+    help_of_worker = run_node(str(modules / "@jobforge/sdk/dist/cli.js"), "--help")
+    assert help_of_worker.startswith("jobforge-worker MODULE")
 
 
 def test_the_package_runs_the_jobs_of_the_guide(database: Database, project: Path) -> None:
@@ -263,26 +278,16 @@ def _serving(
     assert process.returncode == 0
 
 
-def _build(folder: Path) -> Path:
-    """Build a copy, so that the working tree stays unchanged."""
+def _pack(folder: Path) -> Path:
+    """Pack a copy of the SDK as in a clone, which has no build. The files have no timestamps."""
     source = sdk()
     left_out = shutil.ignore_patterns("node_modules", "dist", "tests", "codegen")
     shutil.copytree(source, folder, ignore=left_out, dirs_exist_ok=True)
     (folder / "node_modules").symlink_to(source / "node_modules")
-    assert node().run(folder, "tsc", "-p", "tsconfig.build.json") == 0
-    return folder
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-def _pack(folder: Path) -> Path:
-    """Pack the package; the archive's files have no timestamps."""
-    done = node().npm(folder, "pack", "--json")
+    done = node().npm(folder, "pack")
     assert done.returncode == 0, done.stderr
-    return folder / str(json.loads(done.stdout)[0]["filename"])
+    (archive,) = folder.glob("*.tgz")
+    return archive
 
 
 def _script(name: str) -> ModuleType:
@@ -370,6 +375,13 @@ for (const key of ["payment-1", "payment-1", "payment-2"])
   events.push(await jf.emit("order.paid", {{ amount: 20 }}, {{ key }}));
 console.log(JSON.stringify(events));
 await jf.close();
+"""
+_IMPORTS = """
+import { JobForge } from "@jobforge/sdk";
+import { ServerClient } from "@jobforge/sdk/http";
+import { Worker } from "@jobforge/sdk/worker";
+
+for (const { name } of [JobForge, Worker, ServerClient]) console.log(name);
 """
 _ASK = """
 import { Worker } from "@jobforge/sdk/worker";

@@ -20,6 +20,7 @@ from typing import Any
 
 from jobforge import Cancel, Context, JobForge, Retry
 from jobforge.sdk.call_context import find_process_channel
+from jobforge.sdk.engine_client import complete
 from jobforge.worker.isolation.channel import SocketChannel
 from jobforge.worker.isolation.frames import FrameKind, encode_frame
 
@@ -143,7 +144,7 @@ def enqueue_for(tenant: str) -> None:
 
 @jf.job
 def name_tenant() -> str:
-    return str(jf.client.tenant_id(None))
+    return str(complete(jf.client.find_tenant(jf.client.blocking, None)))
 
 
 @jf.job
@@ -402,7 +403,7 @@ def forge_behind_a_flood(body: str) -> None:
     """Send a flood first: when the worker has read it, this process has exited."""
     channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
-    slow = b'{"kind": "parents", "data": [' + b'{"a": 1},' * 2 * MIB + b"1]}"
+    slow = b'{"kind": "add_nodes", "nodes": [' + b'{"a": 1},' * 2 * MIB + b"1]}"
     many = encode_frame(FrameKind.NOTE, b'{"kind": "progress", "data": {}}') * 3000
     channel._write(  # noqa: SLF001 - without flushing
         encode_frame(FrameKind.REQUEST, slow)
@@ -417,7 +418,7 @@ def ask_and_never_listen() -> None:
     channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
     for _ in range(500):
-        channel.send(FrameKind.REQUEST, b'{"kind": "parents", "data": null}')
+        channel.send(FrameKind.REQUEST, b'{"kind": "parents"}')
     signal.pause()
 
 
@@ -426,7 +427,7 @@ def ask_at_once(questions: int) -> None:
     """Send requests without waiting for responses, so that none stays in this process."""
     channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
-    one = encode_frame(FrameKind.REQUEST, b'{"kind": "parents", "data": null}')
+    one = encode_frame(FrameKind.REQUEST, b'{"kind": "parents"}')
     channel._write(one * questions)  # noqa: SLF001 - without flushing
     signal.pause()
 

@@ -3,16 +3,17 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 from uuid import UUID, uuid4
 
 from jobforge.config.settings import JOB_PROCESSES
 from jobforge.errors import Json, NotFound
 from jobforge.redact import RedactionScope
 from jobforge.sdk.loader import load_app
+from jobforge.sdk.worker_requests import EnqueueJobs, WorkerRequest
 from jobforge.types.jobs import (
     ClaimedJob,
     Enqueued,
@@ -43,21 +44,21 @@ class RecordingHost:
         self.notes: list[tuple[UUID, str, dict[str, Json]]] = []
         self.enqueued: list[JobRequest] = []
         self.tenants: list[UUID] = []
-        self.requests: list[tuple[UUID, str, Json]] = []
+        self.requests: list[WorkerRequest[Any]] = []
         self._has_new_note = asyncio.Event()
 
     def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], _: RedactionScope) -> None:
         self.notes.append((job.job_id, kind, data))
         self._has_new_note.set()
 
-    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
-        self.requests.append((job.job_id, kind, data))
-        return None
-
-    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        self.enqueued += jobs
-        self.tenants.append(job.tenant_id)
-        return [Enqueued(uuid4(), EnqueueStatus.CREATED) for _ in jobs]
+    async def request(self, job: ClaimedJob, request: WorkerRequest[T]) -> T:
+        answer: Any = None
+        if isinstance(request, EnqueueJobs):
+            self.enqueued += request.jobs
+            self.tenants.append(job.tenant_id)
+            answer = [Enqueued(uuid4(), EnqueueStatus.CREATED) for _ in request.jobs]
+        self.requests.append(request)
+        return cast("T", answer)
 
     def secret(self, name: str) -> str:
         if name not in self.secrets:

@@ -17,6 +17,7 @@ import time
 from cluster import wait_until
 
 from jobforge.sdk.definition_settings import ProcessLimits
+from jobforge.worker.clock import now
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.children import Child, ChildTable
 
@@ -48,7 +49,7 @@ def main() -> None:
             _leave(way, go)
         os._exit(0)
     os.close(held)
-    children.add(Child(1, job, "mark", "/nowhere", ProcessLimits(), proc.now()))
+    children.add(Child(1, job, "mark", "/nowhere", ProcessLimits(), now()))
     wait_until(lambda: bool(list(children.reap())))
     left = next(iter(proc.read_children(os.getpid()) or ()))
 

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import django  # type: ignore[import-untyped] # it has no types
 from django.conf import settings  # type: ignore[import-untyped]
@@ -23,6 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 from jobforge import JobForge, calls, db
 from jobforge.sdk.context import Context
 from jobforge.sdk.verdict import verdict_from_error, verdict_from_result
+from jobforge.sdk.worker_requests import WorkerRequest
 from jobforge.types.jobs import ClaimedJob, OutcomeReport
 
 URL = os.environ["JOBFORGE_DATABASE_URL"]
@@ -114,17 +115,16 @@ async def _await(answer: Any) -> Any:
 class _NoChannel:
     """A channel that discards everything."""
 
+    tenant_id = UUID(int=0)
+
     def note(self, kind: str, data: dict[str, Any]) -> None: ...
 
     def secret(self, name: str) -> str:
         return name
 
-    def enqueue(self, jobs: Any) -> Any:
-        raise NotImplementedError(jobs)
+    def request(self, request: WorkerRequest[Any]) -> Any: ...
 
-    def request(self, kind: str, data: Any) -> Any: ...
-
-    async def request_async(self, kind: str, data: Any) -> Any: ...
+    async def request_async(self, request: WorkerRequest[Any]) -> Any: ...
 
 
 def _configure_django() -> None:

@@ -139,7 +139,8 @@ async def test_a_job_can_enqueue_large_payloads(
     async with _working(harness, artifacts, "admin_login"):
         child = UUID(await (await jobs.pass_on.aenqueue(size=600_000)).aresult(30))
         job = (await harness.wait_for_state(child)).job
-    assert await harness.app.client.aget_result(job) == "p" * 1_200_000
+    client = harness.app.client
+    assert await client.get_result(client.awaiting, job) == "p" * 1_200_000
 
 
 async def test_jobs_get_the_large_results_of_other_jobs(
@@ -427,7 +428,7 @@ def test_no_name_escapes_its_store(escape: str, tmp_path: Path, s3: str) -> None
         artifacts_in_folder(tmp_path / "a").store,
         artifacts_in_bucket(f"s3://none?endpoint={s3}").store,
     ):
-        for use in (store.size, store.delete, store.delete_prefix):
+        for use in (store.size, store.delete_prefix):
             with pytest.raises(errors.Invalid):
                 use(path)
         with pytest.raises(errors.Invalid):
@@ -447,8 +448,6 @@ def test_a_bucket_stores_and_deletes_like_a_folder(s3: str, tmp_path: Path) -> N
         assert artifacts.read(marker, TENANT_A)[2_999_999:3_000_001] == b"12"
         assert (store.size(key.path), store.size(other.path)) == (6_000_000, 0)
         assert len(list(store.list_folders())) == 2
-        store.delete(other.path)
-        store.delete(other.path)
         assert [store.delete_prefix(str(TENANT_A)) for _ in range(2)] == [True, False]
         (left,) = store.list_folders()
         assert left.startswith(str(TENANT_B))

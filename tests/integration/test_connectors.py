@@ -57,7 +57,9 @@ class ConnectorHarness(WorkerHarness):
         )
         async with db.Database(self.database.url_as("worker_login"), size=2) as pool:
             make = partial(
-                make_connectors, services=ConnectorServices(pool, config), client=self.app.client
+                make_connectors,
+                services=ConnectorServices(pool.run, config),
+                client=self.app.client,
             )
             async with self.running_worker(queues={QUEUE: 4}, make_connectors=make) as worker:
                 yield worker

@@ -6,7 +6,7 @@ user may read all files, because the interpreter may be in root's home. One test
 root, at the level `user`.
 
 Files are not tested with `jobforge dev`: it keeps its keys in a folder that its user can write to,
-and docs/isolation.md says that its jobs can read them.
+and docs/credentials.md says that its jobs can read them.
 """
 
 import json

@@ -177,6 +177,16 @@ def test_a_folder_without_postgres_is_refused(folder: Path) -> None:
         Embedded(folder / "pg", bin_dir=folder).start()
 
 
+def test_the_version_is_read_after_a_warning_with_numbers(folder: Path) -> None:
+    program = folder / "postgres"
+    program.write_text(
+        '#!/bin/sh\necho "LOG:  invalid binary /python3.11/postgres" >&2\n'
+        'echo "postgres (PostgreSQL) 18.4"\n'
+    )
+    program.chmod(0o755)
+    assert binaries.Binaries(folder).major() == 18
+
+
 def test_without_the_wheel_programs_on_the_path_are_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

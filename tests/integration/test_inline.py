@@ -5,9 +5,9 @@ import io
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,9 +19,12 @@ from jobforge.observability import logs
 from jobforge.redact import RedactionScope
 from jobforge.sdk.call_context import choose_tenant
 from jobforge.sdk.definition import Definition
-from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
+from jobforge.sdk.worker_requests import WorkerRequest
+from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.inline import InlineRun, InlineRunner
 from jobforge.worker.runner_protocol import Report, StopReason
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.anyio
 
@@ -47,10 +50,7 @@ class InlineHost:
     ) -> None:
         self.notes.append((kind, data))
 
-    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        raise NotImplementedError
-
-    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+    async def request(self, job: ClaimedJob, request: WorkerRequest[T]) -> T:
         raise NotImplementedError
 
     def secret(self, name: str) -> str:

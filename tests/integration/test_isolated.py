@@ -26,6 +26,7 @@ from integration.isolation_rig import (
 )
 
 from jobforge.errors import ConfigError
+from jobforge.sdk.worker_requests import EnqueueChildren, SaveStep
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, zygote_client
 from jobforge.worker.isolation import runner as process_runner
@@ -296,9 +297,9 @@ def test_an_unknown_secret_is_an_error_of_the_job(rig: IsolationRig) -> None:
 
 def test_the_worker_stores_steps_and_receives_waits(rig: IsolationRig) -> None:
     report = rig.run("walk")
-    kinds = {kind: data for _, kind, data in rig.host.requests}
-    assert kinds["save_step"] == {"name": "measure", "index": 0, "result": 4}
-    assert kinds["enqueue_children"]["name"] == "add"
+    assert SaveStep("measure", 0, 4) in rig.host.requests
+    children = [each for each in rig.host.requests if isinstance(each, EnqueueChildren)]
+    assert [each.name for each in children] == ["add"]
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.SNOOZED
     assert report.verdict.retry_in_s == 60

@@ -54,7 +54,7 @@ async def working(
     async with db.Database(harness.database.url_as("worker_login"), size=2) as pool:
         make = partial(
             connectors.make_connectors,
-            services=connectors.ConnectorServices(pool, config),
+            services=connectors.ConnectorServices(pool.run, config),
             client=harness.app.client,
         )
         async with harness.running_worker(queues=queues, make_connectors=make, artifacts=artifacts):

@@ -153,7 +153,7 @@ def test_a_schedule_that_cannot_be_read_is_disabled_with_the_reason(
     created = harness.add("61 * * * *")
     trigger = harness.get(created)
     assert not trigger.enabled
-    assert "61 must be between 0 and 59" in str(trigger.fault)
+    assert "'61' is not a valid minute (0 to 59)" in str(trigger.fault)
     harness.edit(created, cron="1 * * * *", enabled=True)
     harness.fire_due()
     trigger = harness.get(created)

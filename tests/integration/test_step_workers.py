@@ -21,6 +21,7 @@ from integration.worker_harness import (
 from sql.engine import call_for_value
 
 from jobforge import Context, Retry
+from jobforge.sdk.worker_requests import SaveStep
 from jobforge.types.jobs import Outcome, State
 
 pytestmark = pytest.mark.anyio
@@ -171,9 +172,9 @@ async def test_an_invalid_step_does_not_affect_others(
 ) -> None:
     @harness.app.job(isolation="inline")
     async def mixed(ctx: Context) -> list[str]:
-        bad = {"name": "caf\udce9", "index": 0, "result": 1}
+        bad = SaveStep("caf\udce9", 0, 1)
         ask = ctx._channel.request_async  # noqa: SLF001 - ctx itself refuses the name
-        asked = ask("save_step", bad), *(ctx.astep(f"{n}", one) for n in range(5))
+        asked = ask(bad), *(ctx.astep(f"{n}", one) for n in range(5))
         return [
             type(each).__name__ for each in await asyncio.gather(*asked, return_exceptions=True)
         ]

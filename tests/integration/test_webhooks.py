@@ -48,7 +48,7 @@ class WebhookHarness(WorkerHarness):
         self.register()
 
     def worker(self, pool: db.Database, **options: Any) -> Worker:
-        tools = connectors.ConnectorServices(pool, self.receiver.worker_config)
+        tools = connectors.ConnectorServices(pool.run, self.receiver.worker_config)
         make = partial(connectors.make_connectors, services=tools, client=self.app.client)
         queues = {"default": 10, connectors.QUEUE: 10}
         return super().worker(pool, **{"queues": queues, "make_connectors": make, **options})

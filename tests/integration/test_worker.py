@@ -13,7 +13,14 @@ from integration.worker_harness import WorkerHarness, eventually
 
 from jobforge import Cancel, Context, Dead, Retry, Snooze, calls, db
 from jobforge.errors import ConfigError
+from jobforge.sdk.worker_requests import (
+    AddToBatch,
+    CreateBatch,
+    EnqueueJobs,
+    EnqueueWorkflow,
+)
 from jobforge.types.jobs import JobRequest, Outcome, State
+from jobforge.types.workflows import BatchRequest, WorkflowRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -265,7 +272,8 @@ async def test_a_job_enqueued_by_a_running_one_has_its_tenant_and_correlation(
         claim = calls.claim_jobs(worker.worker_id, {"default": 1})
         [claimed] = db.run(harness.conn, claim)
         assert claimed.job_id == parent
-        [enqueued] = await worker.job_services.enqueue(claimed, [JobRequest("work")])
+        request = EnqueueJobs([JobRequest("work")])
+        [enqueued] = await worker.job_services.request(claimed, request)
     child = harness.history(enqueued.job_id).job
     assert (child.tenant_id, child.correlation_id) == (TENANT_A, "order-1")
     assert child.traceparent == "00-ab-cd-01"
@@ -331,21 +339,21 @@ async def test_jobs_that_a_worker_creates_for_a_job_have_its_correlation_and_tra
     async def child(number: int) -> int:
         return number
 
-    def request(number: int) -> dict[str, Any]:
-        return {"definition": "child", "payload": {"number": number}}
+    def request(number: int) -> JobRequest:
+        return JobRequest("child", {"number": number})
+
+    def node(name: str, number: int) -> dict[str, Any]:
+        return {"name": name, **request(number).to_json()}
 
     harness.register()
     harness.enqueue("child", {"number": 0}, correlation_id="order-1", traceparent="00-ab-cd-01")
     async with harness.running_worker(queues={"nobody": 1}, login="admin_login") as worker:
         [claimed] = db.run(harness.conn, calls.claim_jobs(worker.worker_id, {"default": 1}))
         ask = partial(worker.job_services.request, claimed)
-        inner = {
-            "name": "inner",
-            "workflow": {"name": "inner", "nodes": [{"name": "b"} | request(2)]},
-        }
-        await ask("enqueue_workflow", {"name": "w", "nodes": [{"name": "a"} | request(1), inner]})
-        created = await ask("create_batch", {"batch": {"open": True}, "jobs": [request(3)]})
-        await ask("add_to_batch", {"id": created["id"], "jobs": [request(4)]})
+        inner = {"name": "inner", "workflow": {"name": "inner", "nodes": [node("b", 2)]}}
+        await ask(EnqueueWorkflow(WorkflowRequest("w", [node("a", 1), inner])))
+        created = await ask(CreateBatch(BatchRequest(open=True), [request(3)]))
+        await ask(AddToBatch(created.id, [request(4)]))
     assert _origins(harness)[1:] == [(number, "order-1", "00-ab-cd-01") for number in (1, 2, 3, 4)]
 
 

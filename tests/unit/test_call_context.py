@@ -1,34 +1,34 @@
 """Enqueuing by a running job in the event loop of a worker that has no database."""
 
 import asyncio
-from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from jobforge import JobForge
-from jobforge.errors import Conflict, Json
+from jobforge.errors import Conflict
+from jobforge.sdk.worker_requests import EnqueueJobs, EnqueueWorkflow, WorkerRequest
 from jobforge.types.current_job import CURRENT_JOB
-from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
+from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus
+from jobforge.types.workflows import MadeWorkflow
 
 CREATED = UUID(int=7)
 
 
-class Services:
-    """Creates every requested job and workflow."""
-
-    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        assert job.definition == "work"
-        return [Enqueued(CREATED, EnqueueStatus.CREATED) for _ in jobs]
-
-    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
-        assert (job.job_id, kind) == (data["input"], "enqueue_workflow")
-        return {"id": str(CREATED), "jobs": {"work": str(CREATED)}}
+async def create(job: ClaimedJob, request: WorkerRequest[Any]) -> Any:
+    """Create every requested job and workflow."""
+    assert job.definition == "work"
+    if isinstance(request, EnqueueJobs):
+        return [Enqueued(CREATED, EnqueueStatus.CREATED) for _ in request.jobs]
+    assert isinstance(request, EnqueueWorkflow)
+    assert request.workflow.input == job.job_id
+    return MadeWorkflow(CREATED, {"work": CREATED})
 
 
 def test_in_a_workers_loop_only_async_code_creates_jobs_and_workflows() -> None:
     jf = JobForge(server="http://127.0.0.1:1", key="jf_none")
-    jf.client.set_job_services(Services())
+    jf.client.set_request_sender(create)
 
     @jf.job(isolation="inline")
     async def work() -> None:

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from jobforge.worker.claim_coalescing import Pacer
-from jobforge.worker.slots import Slots
+from jobforge.worker.slots import Pacer, Slots
 
 
 class _Worker:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
 import pytest
@@ -14,17 +14,22 @@ import jobforge
 from jobforge import Context, JobForge, Retry
 from jobforge.errors import Conflict, Denied, Invalid, InvalidPayload, Json
 from jobforge.sdk.definition import Definition
+from jobforge.sdk.worker_requests import EnqueueJobs, WorkerRequest
 from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, encode_timestamp
 from jobforge.types.jsonb import encode
 
 if TYPE_CHECKING:
     from jobforge import Context as Later
 
+T = TypeVar("T")
+
 JOB_ID, ENDED_ID, TENANT = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 class Channel:
     """Records the notes of a job."""
+
+    tenant_id = TENANT
 
     def __init__(self) -> None:
         self.notes: list[tuple[str, dict[str, Json]]] = []
@@ -35,14 +40,11 @@ class Channel:
     def secret(self, name: str) -> str:
         raise NotImplementedError(name)
 
-    def enqueue(self, jobs: Any) -> list[Enqueued]:
-        raise NotImplementedError(jobs)
+    def request(self, request: WorkerRequest[T]) -> T:
+        raise NotImplementedError(request)
 
-    def request(self, kind: str, data: Json) -> Json:
-        raise NotImplementedError(kind, data)
-
-    async def request_async(self, kind: str, data: Json) -> Json:
-        raise NotImplementedError(kind, data)
+    async def request_async(self, request: WorkerRequest[T]) -> T:
+        raise NotImplementedError(request)
 
 
 def make_context() -> Context:
@@ -334,9 +336,9 @@ class ProcessChannel:
     def __init__(self) -> None:
         self.jobs: list[JobRequest] = []
 
-    def enqueue(self, jobs: Any) -> list[Enqueued]:
-        self.jobs += jobs
-        return [Enqueued(JOB_ID, EnqueueStatus.CREATED) for _ in jobs]
+    def request(self, request: EnqueueJobs) -> list[Enqueued]:
+        self.jobs += request.jobs
+        return [Enqueued(JOB_ID, EnqueueStatus.CREATED) for _ in request.jobs]
 
 
 def test_inside_a_job_enqueue_uses_the_channel(

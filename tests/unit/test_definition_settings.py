@@ -59,7 +59,7 @@ def test_an_invalid_size_is_refused(given: Any) -> None:
 )
 def test_a_setting_out_of_bounds_is_refused_by_its_name(field: str, value: Any) -> None:
     with pytest.raises(Invalid) as refusal:
-        read_settings(**{field: value})
+        read_settings(**{"key": "report", field: value})
     assert refusal.value.field == field
 
 
@@ -78,7 +78,7 @@ def test_settings_with_units_become_seconds_and_bytes() -> None:
     )
     assert settings.timeout_s == 2
     assert (settings.limits.memory_bytes, settings.limits.cpu_s) == (256 * MIB, 30)
-    assert read_settings(retry=3).max_attempts == 3
+    assert read_settings(key="report", retry=3).max_attempts == 3
 
 
 def test_registered_settings_are_those_that_the_database_accepts() -> None:

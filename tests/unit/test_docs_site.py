@@ -116,6 +116,15 @@ def test_a_generated_page_is_current(script: Any) -> None:
     assert _text(script.PAGE) == script.page(), "run: make pages"
 
 
+def test_the_page_of_logs_has_every_event() -> None:
+    sources = [*(ROOT / "jobforge").rglob("*.py"), *(ROOT / "sdks/typescript/src").rglob("*.ts")]
+    emitted = re.compile(r'\b(?:emit|make_line|_repeat)\(\s*"([a-z]+\.[a-z_]+)"')
+    events = {event for source in sources for event in emitted.findall(_text(source))}
+    assert len(events) > 50
+    page = _text(DOCS / "logs.md")
+    assert [event for event in sorted(events) if f"`{event}`" not in page] == []
+
+
 def test_the_python_reference_has_every_public_name() -> None:
     assert {*jobforge.__all__, *testing.__all__} <= python_page.names()
 

@@ -27,14 +27,14 @@ def _run_code(code: str) -> list[str]:
 def test_no_program_of_a_job_inherits_file_descriptors_from_the_worker() -> None:
     code = """
 import array, socket
-from jobforge.worker.isolation import zygote
-for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
-    zygote._CLOSE_ON_EXEC = flag
+from jobforge.worker.isolation import fork_server
+for flag in (fork_server._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
+    fork_server._CLOSE_ON_EXEC = flag
     ours, theirs = socket.socketpair()
     fds = array.array("i", os.pipe()).tobytes()
     ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-    _, ancillary, _, _ = theirs.recvmsg(1, zygote._SPACE_FOR_FDS, flag)
-    print(*map(os.get_inheritable, zygote._extract_fds(ancillary)))
+    _, ancillary, _, _ = theirs.recvmsg(1, fork_server._SPACE_FOR_FDS, flag)
+    print(*map(os.get_inheritable, fork_server._extract_fds(ancillary)))
 """
     assert _run_code(code) == ["False"] * 4
 

@@ -49,6 +49,8 @@ def python_names() -> list[str]:
 def _public_names(module: str) -> list[str]:
     loaded = import_module(module)
     names: list[str] | None = getattr(loaded, "__all__", None)
+    if "__dir__" in vars(loaded):  # the names are imported on first use
+        names = dir(loaded)
     if names is None:
         names = [
             name

@@ -57,6 +57,7 @@ async def create_connector(body: NewConnector, caller: Caller) -> JsonResponse:
 
 @router.get("/connectors/{config_id}", response_model=ConnectorConfig, summary="Get a connector")
 async def get_connector(config_id: UUID, caller: Caller) -> JsonResponse:
+    """Secret values are never returned. Viewers get neither URL paths nor headers."""
     config = await caller.run(calls.get_connector_config(config_id))
     return JsonResponse(config if caller.can_see_addresses else mask_connector(config))
 

@@ -82,5 +82,6 @@ async def pause_definition(key: DefinitionKeyPath, caller: Caller) -> JsonRespon
 
 @router.post("/definitions/{key}/resume", status_code=204, summary="Resume a definition")
 async def resume_definition(key: DefinitionKeyPath, caller: Caller) -> JsonResponse:
+    """Workers claim the definition's jobs again."""
     await caller.run_as_actor(calls.resume_definition(key))
     return JsonResponse(status=204)

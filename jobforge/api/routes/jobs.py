@@ -303,11 +303,13 @@ async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None)
 
 @router.post("/jobs/{job_id}/reschedule", response_model=JobState, summary="Reschedule a job")
 async def reschedule_job(job_id: UUID, body: Reschedule, caller: Caller) -> JsonResponse:
+    """Sets when a waiting job starts. Fails with 409 if the job is not waiting to run."""
     return JsonResponse({"state": await caller.run(calls.reschedule_job(job_id, body.run_at))})
 
 
 @router.patch("/jobs/{job_id}", response_model=JobState, summary="Update a waiting job")
 async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> JsonResponse:
+    """Omitted fields are unchanged. Fails with 409 if the job is not waiting to run."""
     changes = body.given_fields()
     if body.payload is not None:
         await _check_payload(caller, job_id, body.payload)

@@ -68,6 +68,7 @@ async def list_operations(
 
 @router.get("/operations/{operation_id}", response_model=Operation, summary="Get an operation")
 async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
+    """Use it to follow the progress of the operation."""
     return JsonResponse(await caller.run(calls.get_operation(operation_id)))
 
 

@@ -54,5 +54,6 @@ async def pause_queue(queue: QueueNamePath, caller: Caller) -> JsonResponse:
 
 @router.post("/queues/{queue}/resume", status_code=204, summary="Resume a queue")
 async def resume_queue(queue: QueueNamePath, caller: Caller) -> JsonResponse:
+    """Workers claim the queue's jobs again."""
     await caller.run_as_actor(calls.resume_queue(queue))
     return JsonResponse(status=204)

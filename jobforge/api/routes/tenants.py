@@ -22,6 +22,7 @@ async def list_tenants(caller: Caller) -> JsonResponse:
 
 @router.post("/tenants", status_code=201, response_model=TenantId, summary="Create a tenant")
 async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
+    """Omitted settings have their defaults."""
     settings = {name: value for name, value in body.given_fields().items() if name != "id"}
     tenant_id = body.id or uuid4()
     await caller.run_as_actor(calls.put_tenant(tenant_id, settings))
@@ -60,5 +61,6 @@ async def pause_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
 
 @router.post("/tenants/{tenant_id}/resume", status_code=204, summary="Resume a tenant")
 async def resume_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
+    """Workers claim the tenant's jobs again."""
     await caller.run_as_actor(calls.resume_tenant(tenant_id))
     return JsonResponse(status=204)

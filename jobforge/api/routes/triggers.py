@@ -36,7 +36,7 @@ from jobforge.errors import Invalid, Json
 from jobforge.redact import mask
 from jobforge.scheduler import cron, template, validate
 from jobforge.scheduler.cron import TENANT_ZONE
-from jobforge.scheduler.reaction import TriggeringEvent
+from jobforge.scheduler.reaction import build_template_values
 from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
 router = create_router("triggers")
@@ -118,9 +118,7 @@ async def _render_payload(body: PreviewRequest, caller: Caller) -> Json:
     if body.event_id is None:
         return template.render(body.payload, {"event": body.event})
     event = await caller.run(calls.get_event(body.event_id))
-    return mask(
-        template.render(body.payload, TriggeringEvent.from_event(event).to_template_values())
-    )
+    return mask(template.render(body.payload, build_template_values(event)))
 
 
 @router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Get a trigger")

@@ -65,6 +65,7 @@ async def create_webhook(body: NewWebhook, caller: Caller) -> JsonResponse:
 
 @router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Get a webhook")
 async def get_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
+    """The signing secret is never returned. Viewers do not get the path of the URL."""
     webhook = await caller.run(calls.get_webhook(endpoint_id))
     return JsonResponse(webhook if caller.can_see_addresses else mask_webhook(webhook))
 

@@ -91,6 +91,7 @@ async def register(body: Registration, caller: Caller) -> JsonResponse:
 
 @router.post("/worker/unregister", status_code=204, summary="Unregister a worker")
 async def unregister(body: WorkerBody, caller: Caller) -> JsonResponse:
+    """Call this when the worker stops. Jobs that it still holds keep their leases."""
     await _check_owner(caller, body.worker_id)
     await _run(caller, calls.unregister_worker(body.worker_id))
     return JsonResponse(status=204)

@@ -4,9 +4,9 @@ No queue, no worker process, no limits, no retries. Only the handler uses the da
 lookup of a tenant's slug.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from uuid import UUID
 
 import typer
@@ -24,7 +24,10 @@ from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
 if TYPE_CHECKING:
     from jobforge.sdk.context import Context
     from jobforge.sdk.definition import Definition
-    from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
+    from jobforge.sdk.worker_requests import WorkerRequest
+    from jobforge.types.jobs import ClaimedJob
+
+T = TypeVar("T")
 
 _NO_TENANT = UUID(int=0)
 
@@ -55,6 +58,9 @@ def run(
 class PrintingChannel:
     """The channel of a job in this process. Prints the job's notes and steps."""
 
+    def __init__(self, tenant_id: UUID) -> None:
+        self.tenant_id = tenant_id
+
     def note(self, kind: str, data: dict[str, Json]) -> None:
         from jobforge.types.job_history import JobEvent
 
@@ -69,16 +75,16 @@ class PrintingChannel:
         register_secret(value)
         return value
 
-    def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
-        raise Invalid("`jobforge run` has no worker: enqueue with the app's connection")
+    def request(self, request: "WorkerRequest[T]") -> T:
+        from jobforge.sdk.worker_requests import SaveStep
 
-    def request(self, kind: str, data: Json) -> None:
-        if kind != "save_step":
-            raise Invalid(f"`jobforge run` has no worker, which {kind} requires")
-        output.note(f"step {data['name']}: {data['result']!r}")
+        if not isinstance(request, SaveStep):
+            raise Invalid(f"`jobforge run` has no worker, which {request.kind} requires")
+        output.note(f"step {request.name}: {request.result!r}")
+        return cast("T", None)
 
-    async def request_async(self, kind: str, data: Json) -> None:
-        self.request(kind, data)
+    async def request_async(self, request: "WorkerRequest[T]") -> T:
+        return self.request(request)
 
 
 def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Definition[..., Any]":
@@ -108,7 +114,7 @@ def _invoke(
     from jobforge.sdk.outcome_exceptions import AttemptSuspended
 
     try:
-        result = _call(definition, Context(job, PrintingChannel()), arguments)
+        result = _call(definition, Context(job, PrintingChannel(job.tenant_id)), arguments)
     except (Exception, AttemptSuspended) as error:
         _print_failure(error, definition)
         raise typer.Exit(1) from error

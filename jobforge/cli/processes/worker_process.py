@@ -109,7 +109,7 @@ async def serve_worker(
         meters = _make_meters(config)
         worker = _make_worker(app, database, target, config, meters)
         if server is not None:
-            app.client.set_job_services(worker.job_services)
+            app.client.set_request_sender(worker.job_services.request)
         _configure_logs(config, worker.worker_id)
         interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
         if until_stdin_closes:
@@ -273,7 +273,7 @@ def _make_worker(
     if config.connectors and isinstance(database, Database) and connectors.are_installed():
         make_connectors = partial(
             connectors.make_connectors,
-            services=connectors.ConnectorServices(database, config),
+            services=connectors.ConnectorServices(database.run, config),
             client=app.client,
         )
         queues.setdefault(connectors.QUEUE, connectors.SLOTS)

@@ -290,7 +290,7 @@ def _credentials(facts: Facts) -> Iterator[Finding]:
             Grade.WARNING,
             f"Jobs of a worker that runs as this user can read {path}",
             "Move it to a folder that this user cannot write to, or use variables instead; "
-            "see docs/isolation.md",
+            "see docs/credentials.md",
         )
     if facts.readable_secret_files is not None and not facts.readable_secret_files:
         message = "No file of this configuration exposes credentials to jobs"

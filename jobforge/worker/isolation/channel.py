@@ -1,4 +1,4 @@
-"""The job's end of the socket to its worker: the Context's Channel, also used for enqueues.
+"""The job's end of the socket to its worker: the JobChannel of its context and its enqueues.
 
 Requests block, because the job's process has nothing else to do. The channel is thread-safe,
 because a handler may start threads. The worker's end is in job_process.py.
@@ -6,12 +6,13 @@ because a handler may start threads. The worker's end is in job_process.py.
 
 import marshal
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
 from os import read, write
 from threading import Lock, get_ident
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -20,8 +21,21 @@ from jobforge import errors
 from jobforge.errors import Invalid, JobForgeError, Json
 from jobforge.redact import register_secret
 from jobforge.sdk.outcome_exceptions import Cancelled
-from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
+from jobforge.sdk.worker_requests import (
+    AddNodes,
+    AddToBatch,
+    CloseBatch,
+    CreateBatch,
+    EnqueueChildren,
+    EnqueueJobs,
+    EnqueueWorkflow,
+    LoadParents,
+    SaveStep,
+    WorkerRequest,
+)
+from jobforge.types.jobs import ClaimedJob, JobRequest
 from jobforge.types.jsonb import decode, encode, replace_unencodable
+from jobforge.types.workflows import BatchRequest, WorkflowRequest
 from jobforge.worker.isolation.frames import FrameDecoder, FrameKind, encode_frame, split_document
 
 # Exit code for a failure of JobForge, not of the job (sysexits.h).
@@ -85,19 +99,19 @@ class SocketChannel:
         self._send_limited(FrameKind.SPAN, body)
 
     def secret(self, name: str) -> str:
-        value = str(self._request(FrameKind.SECRET, {"name": name}))
+        value = self.request(GetSecret(name))
         register_secret(value)
         return value
 
-    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        answer = self._request(FrameKind.ENQUEUE, {"jobs": [job.to_json() for job in jobs]})
-        return [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in answer]
+    def request(self, request: WorkerRequest[T]) -> T:
+        frame = encode_request(request)
+        answer = decode(self._run_uninterrupted(partial(self._exchange, frame)))
+        if "error" in answer:
+            raise _parse_error(answer["error"])
+        return request.read_answer(answer["value"])
 
-    def request(self, kind: str, data: Json) -> Json:
-        return self._request(FrameKind.REQUEST, {"kind": kind, "data": data})
-
-    async def request_async(self, kind: str, data: Json) -> Json:
-        return self.request(kind, data)
+    async def request_async(self, request: WorkerRequest[T]) -> T:
+        return self.request(request)
 
     def send(self, kind: FrameKind, body: bytes) -> None:
         self._run_uninterrupted(partial(self._write, encode_frame(kind, body)))
@@ -114,15 +128,8 @@ class SocketChannel:
             raise Invalid(f"The message of {len(body):,} bytes is too large", field="data")
         self.send(kind, body)
 
-    def _request(self, kind: FrameKind, question: dict[str, Json]) -> Json:
-        frame = encode_frame(kind, encode(question, "jobs").encode())
-        answer = decode(self._run_uninterrupted(partial(self._exchange, frame)))
-        if "error" in answer:
-            raise _parse_error(answer["error"])
-        return answer["value"]
-
-    def _exchange(self, question: bytes) -> bytes:
-        self._write(question)
+    def _exchange(self, request: bytes) -> bytes:
+        self._write(request)
         return self._receive(FrameKind.RESPONSE)
 
     def _receive(self, expected: FrameKind, payload: list[bytes] | None = None) -> bytes:
@@ -156,6 +163,84 @@ class SocketChannel:
         return result
 
 
+@dataclass(frozen=True, slots=True)
+class GetSecret(WorkerRequest[str]):
+    """Return a secret of the worker. Other channels look it up in their own process."""
+
+    kind = "secret"
+
+    name: str
+
+    def read_answer(self, answer: Json) -> str:
+        return str(answer)
+
+
+def encode_request(request: WorkerRequest[Any]) -> bytes:
+    members = {field.name: _to_json(getattr(request, field.name)) for field in fields(request)}
+    document = {"kind": request.kind, **members}
+    return encode_frame(FrameKind.REQUEST, encode(document, "jobs").encode())
+
+
+def _to_json(value: Any) -> Json:  # noqa: ANN401 - a field of any request
+    match value:
+        case JobRequest() | WorkflowRequest() | BatchRequest():
+            return value.to_json()
+        case [JobRequest(), *_]:
+            return [job.to_json() for job in value]
+    return value
+
+
+def decode_request(body: bytes) -> WorkerRequest[Any]:
+    """Return the request in a frame of a job, which may have written anything into it.
+
+    The engine checks the members of jobs, nodes, workflows and batches, in a call for this job
+    alone.
+    """
+    document = _require_type(dict, decode(body))
+    kind = _REQUESTS.get(str(document.get("kind")))
+    if kind is None:
+        raise Invalid("Unknown kind of request", field="kind")
+    members = [_READERS[field.type](document.get(field.name)) for field in fields(kind)]
+    request: WorkerRequest[Any] = kind(*members)
+    return request
+
+
+def _require_type(kind: type[T], value: Json) -> T:
+    if not isinstance(value, kind):
+        raise Invalid(f"A member of the request must be of type {kind.__name__}")
+    return value
+
+
+def _read_jobs(documents: Json) -> list[JobRequest]:
+    return [_read_job(document) for document in _require_type(list, documents)]
+
+
+def _read_job(document: dict[str, Json]) -> JobRequest:
+    for name in {"run_at", "expires_at"} & document.keys():
+        document[name] = datetime.fromisoformat(document[name])
+    return JobRequest(**document)
+
+
+_REQUESTS: dict[str, Any] = {
+    request.kind: request
+    for request in (
+        *(SaveStep, EnqueueChildren, EnqueueJobs, LoadParents, AddNodes, EnqueueWorkflow),
+        *(CreateBatch, AddToBatch, CloseBatch, GetSecret),
+    )
+}
+# By the types of the fields of all requests.
+_READERS: dict[Any, Callable[[Json], Any]] = {
+    str: partial(_require_type, str),
+    int: partial(_require_type, int),
+    Json: lambda value: value,
+    UUID: UUID,
+    Sequence[JobRequest]: _read_jobs,
+    Sequence[Mapping[str, Json]]: partial(_require_type, list),
+    WorkflowRequest: lambda document: WorkflowRequest(**document),
+    BatchRequest: lambda document: BatchRequest(**document),
+}
+
+
 # The worker's encoders and decoders for the same frames.
 
 
@@ -175,7 +260,8 @@ def _encode_job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
 
 
 def encode_response(value: Json) -> bytes:
-    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"value": value}))
+    # Named tuples, such as Enqueued, become lists.
+    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"value": value}, default=tuple))
 
 
 def encode_error(error: Exception) -> bytes:
@@ -183,17 +269,6 @@ def encode_error(error: Exception) -> bytes:
     for name in ("field", "detail", "hint"):
         fields[name] = getattr(error, name, None)
     return encode_frame(FrameKind.RESPONSE, orjson.dumps({"error": fields}, default=str))
-
-
-def decode_job_requests(body: bytes) -> list[JobRequest]:
-    """Return the jobs that a job's ENQUEUE frame requests."""
-    return [_parse_job_request(document) for document in decode(body)["jobs"]]
-
-
-def _parse_job_request(document: dict[str, Json]) -> JobRequest:
-    for name in {"run_at", "expires_at"} & document.keys():
-        document[name] = datetime.fromisoformat(document[name])
-    return JobRequest(**document)
 
 
 def _parse_error(document: dict[str, Json]) -> JobForgeError:

@@ -15,6 +15,7 @@ from resource import struct_rusage
 from typing import TYPE_CHECKING
 
 from jobforge.sdk.definition_settings import ProcessLimits
+from jobforge.worker.clock import now
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.frames import ExceededLimit
 from jobforge.worker.isolation.memory_watch import MIN_INTERVAL_S, MemoryWatch
@@ -132,19 +133,17 @@ class ChildTable:
 
     def next_check_s(self) -> float | None:
         """Return the seconds until the next check; None if none is due."""
-        return (
-            None if self._next_check_at == math.inf else max(0.0, self._next_check_at - proc.now())
-        )
+        return None if self._next_check_at == math.inf else max(0.0, self._next_check_at - now())
 
     def run_checks(self) -> None:
         """Run the checks that are due: kill jobs over their limits and leftovers of ended jobs."""
-        now = proc.now()
-        if now < self._next_check_at:
+        moment = now()
+        if moment < self._next_check_at:
             return
-        if now >= self._watched_at + _MEMORY_CHECK_INTERVAL_S:
-            self._check_memory(now)
-        if self._needs_sweep and now >= self._swept_at + _SWEEP_S:
-            self._sweep(now)
+        if moment >= self._watched_at + _MEMORY_CHECK_INTERVAL_S:
+            self._check_memory(moment)
+        if self._needs_sweep and moment >= self._swept_at + _SWEEP_S:
+            self._sweep(moment)
         self._next_check_at = self._compute_next_check()
 
     def kill(self, child: Child) -> None:
@@ -176,39 +175,39 @@ class ChildTable:
             due_at = min(due_at, max(first, self._watched_at + _MEMORY_CHECK_INTERVAL_S))
         return due_at
 
-    def _check_memory(self, now: float) -> None:
-        due = [child for child in self._by_run.values() if child.due_at <= now]
+    def _check_memory(self, moment: float) -> None:
+        due = [child for child in self._by_run.values() if child.due_at <= moment]
         if not due:
             return
-        self._watched_at = now
+        self._watched_at = moment
         table = proc.read_table()
         for child in due:
             if child.memory_watch is None:
                 child.memory_watch = MemoryWatch(
-                    child.limits.memory_bytes, self._pid, now, child.sandbox
+                    child.limits.memory_bytes, self._pid, moment, child.sandbox
                 )
             processes = self._find_processes(child, table)
-            if child.memory_watch.is_over(processes, now):
+            if child.memory_watch.is_over(processes, moment):
                 child.exceeded = ExceededLimit.MEMORY
                 self.kill(child)
             elif len(processes) > self._most_processes:
                 child.exceeded = ExceededLimit.PROCESSES
                 self.kill(child)
 
-    def _sweep(self, now: float) -> None:
+    def _sweep(self, moment: float) -> None:
         """Kill the leftover processes of ended jobs.
 
         When a process dies, its children become children of this process. So each pass kills all
         leftovers, and the next pass finds what they forked in the meantime, until none is left.
         """
-        self._swept_at = now
+        self._swept_at = moment
         self._needs_sweep = False
         known = self._known_pids()
         while (left := self._find_leftovers(known)) is not None:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            if proc.now() > now + _SWEEPING_S:
+            if now() > moment + _SWEEPING_S:
                 self._needs_sweep = True  # continue at the next check
                 return
 

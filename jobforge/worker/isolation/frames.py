@@ -33,8 +33,6 @@ class FrameKind(IntEnum):
     RESPONSE = 6
     # From a job's process to the worker.
     NOTE = 7
-    SECRET = 8
-    ENQUEUE = 9
     VERDICT = 10
     REQUEST = 11
     SPAN = 12

@@ -8,11 +8,10 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -23,11 +22,13 @@ from jobforge.redact.background import LARGE, run_off_loop
 from jobforge.sdk.command import Command
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.verdict import Limit, ProcessExit, Verdict, verdict_from_exit
+from jobforge.sdk.worker_requests import WorkerRequest
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.types.jsonb import decode
 from jobforge.worker.isolation.channel import (
     MAX_NOTE_BYTES,
-    decode_job_requests,
+    GetSecret,
+    decode_request,
     encode_error,
     encode_job,
     encode_response,
@@ -58,6 +59,7 @@ _UNREAD = "Sent requests to its worker without reading the responses"
 
 _NOTES = {"progress", "log", "event"}
 
+T = TypeVar("T")
 SendRequest = Callable[[ZygoteRequest], None]
 
 _LIMITS: dict[ExceededLimit, Limit] = {
@@ -156,15 +158,18 @@ class JobProcess:
             self._finish(report)
             return
         self._close()
-        task = self._loop.create_task(self._redact_and_finish(report))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start(self._redact_and_finish(report))
 
     def end_without_process(self, message: str) -> None:
         """Report the run without an exit status: the process was lost or never started."""
         self._drain()
         verdict = self._verdict or crashed_verdict(message)
         self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, verdict)))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _redact_and_finish(self, report: Report) -> None:
         """Report the run; redact its large output in a thread."""
@@ -289,16 +294,10 @@ class JobProcess:
                 self._verdict = self._verdict or Verdict.from_json(decode(body))
             case FrameKind.RESULT:
                 self._append_result(body)
-            case FrameKind.SECRET | FrameKind.ENQUEUE | FrameKind.REQUEST if (
-                self._has_too_many_requests
-            ):
+            case FrameKind.REQUEST if self._has_too_many_requests:
                 self._kill_for_protocol_error(_UNREAD)
-            case FrameKind.SECRET:
-                self._respond_with_secret(orjson.loads(body)["name"])
-            case FrameKind.ENQUEUE:
-                self._start_response(partial(self._enqueue, body))
             case FrameKind.REQUEST:
-                self._start_response(partial(self._services.request, self.job, **decode(body)))
+                self._start(self._respond(decode_request(body)))
             case FrameKind.SPAN if len(body) <= MAX_NOTE_BYTES:
                 tracing.receive_span(self.job.traceparent, body)
             case _:
@@ -326,23 +325,9 @@ class JobProcess:
         """Whether the job sends requests without reading the responses."""
         return len(self._tasks) >= _MAX_OPEN_REQUESTS or self._is_waiting
 
-    def _respond_with_secret(self, name: str) -> None:
+    async def _respond(self, request: WorkerRequest[Any]) -> None:
         try:
-            value = self._services.secret(name)
-            self._scope.add(value)
-            answer = encode_response(value)
-        except Exception as error:  # noqa: BLE001 - any error is sent to the job
-            answer = encode_error(error)
-        self._write(answer)
-
-    def _start_response(self, request: Callable[[], Awaitable[Json]]) -> None:
-        task = self._loop.create_task(self._respond(request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _respond(self, request: Callable[[], Awaitable[Json]]) -> None:
-        try:
-            answer = encode_response(await request())
+            answer = encode_response(await self._answer(request))
         except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         try:
@@ -350,9 +335,12 @@ class JobProcess:
         except InvalidFrame:
             self._kill_for_protocol_error(_UNREAD)
 
-    async def _enqueue(self, body: bytes) -> Json:
-        enqueued = await self._services.enqueue(self.job, decode_job_requests(body))
-        return [[each.job_id, each.status] for each in enqueued]
+    async def _answer(self, request: WorkerRequest[T]) -> T | str:
+        if not isinstance(request, GetSecret):
+            return await self._services.request(self.job, request)
+        value = self._services.secret(request.name)
+        self._scope.add(value)
+        return value
 
     def _write(self, data: bytes) -> None:
         if len(self._unsent) + len(data) > 2 * MAX_FRAME_BYTES:  # the job does not read responses

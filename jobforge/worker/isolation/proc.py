@@ -9,7 +9,6 @@ import contextlib
 import os
 import resource
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ _PAGE = resource.getpagesize()
 _PROC = Path("/proc")
 _MOST_PASSES = 100
 _LONGEST_STAT = 4096  # about 50 numbers and a short name
+_CHILDREN_CHUNK = 4096
 
 
 class ProcEntry(NamedTuple):
@@ -52,9 +52,18 @@ def read_table() -> ProcTable:
 def read_children(pid: int) -> set[int] | None:
     """Return the children of the process's main thread; None if the kernel does not list them."""
     try:
-        return {int(word) for word in (_PROC / f"{pid}/task/{pid}/children").read_bytes().split()}
+        fd = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        text = b""
+        while part := os.read(fd, _CHILDREN_CHUNK):
+            text += part
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return set(map(int, text.split()))
 
 
 def find_descendants(roots: Iterable[int], table: ProcTable) -> set[int]:
@@ -170,15 +179,9 @@ def living(table: ProcTable) -> Iterator[ProcEntry]:
     return (each for each in table.values() if not each.is_zombie)
 
 
-def now() -> float:
-    """Return the seconds since boot."""
-    return time.clock_gettime(_CLOCK)
-
-
 def ticks(moment: float) -> int:
     """Convert the moment to the unit of `ProcEntry.started`."""
     return int(moment * _TICKS_PER_S)
 
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

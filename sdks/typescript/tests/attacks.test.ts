@@ -1,9 +1,8 @@
 /** Jobs attack the socket to their worker: each attack ends only its own attempt. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Worker } from "../src/worker/index.ts";
-import { urlOf } from "./setup.ts";
+import { test } from "node:test";
+import { runWorkerDuringTests, urlOf } from "./setup.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
@@ -11,17 +10,7 @@ const { attack, jf, look, QUEUE } = await import("./isolated_app.ts");
 const module = new URL("./isolated_app.ts", import.meta.url).href;
 
 await jf.register();
-const worker = new Worker(jf, { module, queues: { [QUEUE]: 4 }, warm: 1 });
-let running = Promise.resolve();
-before(() => {
-  running = worker.run();
-});
-after(async () => {
-  worker.stop();
-  worker.stop();
-  await running;
-  await jf.close();
-});
+runWorkerDuringTests(jf, { module, queues: { [QUEUE]: 4 }, warm: 1 });
 
 const PROTOCOL_ERROR = "Wrote to the socket that is reserved for its worker";
 const ATTACKS = ["null", "text", "note", "long note", "verdict", "step", "endless"];

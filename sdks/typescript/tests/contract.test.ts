@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { z } from "zod";
+import { query } from "../src/calls/call.ts";
 import { errorFromSqlstate, translateError } from "../src/db/sqlstates.ts";
 import {
   Cancel,
@@ -396,12 +397,12 @@ test("the hint of a refusal is the hint of the error", () => {
 });
 
 async function rowsOf(sql: string, values: readonly Value[]): Promise<Value> {
-  return await database.run({
-    name: "case",
-    text: `select coalesce(json_agg(row_to_json(x)), '[]')::text from (${sql}) as x`,
-    values: values as (string | number | boolean | null)[],
-    decode: (rows) => JSON.parse(rows[0]?.[0] ?? "[]") as Value,
-  });
+  const statement = `select to_json(x)::text from (${sql}) as x`;
+  return await database.run(
+    query("case", statement, values as (string | number | boolean | null)[], (rows) =>
+      rows.map(([row]) => JSON.parse(row ?? "null") as Value),
+    ),
+  );
 }
 
 async function typesOf(name: string): Promise<Map<string, string>> {

@@ -4,9 +4,8 @@ import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { Worker } from "../src/worker/index.ts";
-import { until, urlOf } from "./setup.ts";
+import { test } from "node:test";
+import { runWorkerDuringTests, until, urlOf } from "./setup.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
@@ -17,17 +16,7 @@ const { ask, breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await
 const module = new URL("./isolated_app.ts", import.meta.url).href;
 
 await jf.register();
-const worker = new Worker(jf, { module, queues: { [QUEUE]: 4 }, warm: 1 });
-let running = Promise.resolve();
-before(() => {
-  running = worker.run();
-});
-after(async () => {
-  worker.stop();
-  worker.stop();
-  await running;
-  await jf.close();
-});
+runWorkerDuringTests(jf, { module, queues: { [QUEUE]: 4 }, warm: 1 });
 
 test("a job has a process, a folder and an environment of its own, and no way to the database", async () => {
   const handle = await look.enqueue({});

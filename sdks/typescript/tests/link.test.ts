@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { getHeapSpaceStatistics } from "node:v8";
-import type { Row } from "../src/calls/call.ts";
+import { query } from "../src/calls/call.ts";
 import { Database } from "../src/db/database.ts";
 import { JobForgeError } from "../src/errors.ts";
 import { urlOf } from "./setup.ts";
@@ -20,8 +20,8 @@ after(async () => {
   await database.close();
 });
 
-function buildCall(name: string, text: string) {
-  return { name, text, values: [], decode: (rows: readonly Row[]) => rows };
+function buildCall(name: string, statement: string) {
+  return query(name, statement, [], (rows) => rows);
 }
 
 test("a call that was sent ahead is answered though the one before it fails", async () => {

@@ -3,6 +3,7 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { after, before } from "node:test";
 import pg from "pg";
 import { JobForge } from "../src/index.ts";
 import { Worker, type WorkerOptions } from "../src/worker/index.ts";
@@ -77,6 +78,21 @@ export async function withWorker<T>(
     await running;
     await app.close();
   }
+}
+
+/** Run a worker of the app during all tests of the file. */
+export function runWorkerDuringTests(app: JobForge, options: WorkerOptions): void {
+  const worker = new Worker(app, options);
+  let running = Promise.resolve();
+  before(() => {
+    running = worker.run();
+  });
+  after(async () => {
+    worker.stop();
+    worker.stop();
+    await running;
+    await app.close();
+  });
 }
 
 /** Resolves as soon as the condition is true; rejects after the time is up. */

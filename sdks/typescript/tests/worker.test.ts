@@ -5,18 +5,19 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
-import type { BackgroundLoop } from "../src/background-loop.ts";
+import type { JsonArgument } from "../src/calls/call.ts";
+import type { BackgroundLoop } from "../src/db/background-loop.ts";
 import type { MonitoredLink } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
-import type { JobOptions } from "../src/sdk/settings.ts";
-import { Secrets } from "../src/security/secrets.ts";
+import type { JobOptions } from "../src/sdk/definition-settings.ts";
+import { Secrets } from "../src/security/secret-lookup.ts";
 import type { ClaimedJob } from "../src/types/jobs.ts";
 import { Claimer } from "../src/worker/claimer.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
 import { type ClaimBuffer, Launcher, mapServedDefinitions } from "../src/worker/launcher.ts";
 import { LeaseTable } from "../src/worker/leases.ts";
-import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner.ts";
+import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner-protocol.ts";
 import type { Settler } from "../src/worker/settler.ts";
 import { Slots } from "../src/worker/slots.ts";
 import { StepWriter } from "../src/worker/step-writer.ts";
@@ -50,7 +51,8 @@ test("a handler's answer is the result of its handle", async () => {
   });
 });
 
-test("a payload that cannot be sent ends its job and no other", async () => {
+/** Return two jobs that double a number; the test damages `bad`. */
+async function enqueueDoubles() {
   const jf = newApp();
   const { queues, inline } = inlineQueue();
   const double = jf.job(
@@ -61,6 +63,11 @@ test("a payload that cannot be sent ends its job and no other", async () => {
   await jf.register();
   const bad = await double.enqueue({ number: 1 });
   const good = await double.enqueue({ number: 21 });
+  return { jf, queues, bad, good };
+}
+
+test("a payload that cannot be sent ends its job and no other", async () => {
+  const { jf, queues, bad, good } = await enqueueDoubles();
   await withClient(async (client) => {
     const numbers = `[${Array(9000).fill("1e131071").join(",")}]`;
     await client.query("begin");
@@ -82,16 +89,7 @@ test("a payload that cannot be sent ends its job and no other", async () => {
 });
 
 test("steps that cannot be sent end their job and no other", async () => {
-  const jf = newApp();
-  const { queues, inline } = inlineQueue();
-  const double = jf.job(
-    unique("double"),
-    { ...inline, params: z.object({ number: z.number() }) },
-    async (_ctx, { number }) => 2 * number,
-  );
-  await jf.register();
-  const bad = await double.enqueue({ number: 1 });
-  const good = await double.enqueue({ number: 21 });
+  const { jf, queues, bad, good } = await enqueueDoubles();
   await withClient(async (client) => {
     await client.query("update jobforge.jobs set flags = flags | 4 where id = $1", [bad.id]);
     await client.query(
@@ -132,9 +130,9 @@ const IDLE_LOOP = { waitForWake: async () => false } as unknown as BackgroundLoo
 function createFailingClaimer(sqlstates: readonly string[]) {
   const sent: string[] = [];
   const link = {
-    run: async (call: { readonly name: string }) => {
+    run: async (call: { readonly function: string }) => {
       const sqlstate = sqlstates[sent.length];
-      sent.push(call.name);
+      sent.push(call.function);
       if (sqlstate !== undefined) throw new errors.JobForgeError(null, { detail: { sqlstate } });
       return [];
     },
@@ -598,7 +596,7 @@ test("a lease that another has taken is given up, and its outcome is not recorde
 /** Return a run that only records its calls, and the recorded calls. */
 function recordingRun() {
   const [stops, deadlines]: [string[], number[]] = [[], []];
-  const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
+  const job = { job_id: randomUUID(), lease: 1 } as ClaimedJob;
   const run = {
     ...{ job, hasEnded: false },
     stop: (why: string) => void stops.push(why),
@@ -654,8 +652,8 @@ test("a step that comes too late ends the run of its job", async () => {
 test("a step that cannot be stored fails only its own job", async () => {
   const { job } = recordingRun();
   const sizes: number[] = [];
-  const run = async (call: { readonly values: readonly unknown[] }) => {
-    const steps = JSON.parse(String(call.values[1])) as { name: string }[];
+  const run = async (call: { readonly arguments: { readonly steps: JsonArgument } }) => {
+    const steps = JSON.parse(call.arguments.steps.text) as { name: string }[];
     sizes.push(steps.length);
     if (steps.some(({ name }) => name === "bad")) throw new errors.Invalid("planted");
     return steps.map(() => "ok");

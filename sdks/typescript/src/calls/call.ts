@@ -1,50 +1,69 @@
-/** A call of one of the engine's functions, as a value that any connection can run. */
+/**
+ * A call of one of the engine's SQL functions, as a value that any connection can run: the
+ * function's name, its arguments by name, and the type of its result. Its SQL is derived from these.
+ */
 
-import type { Json } from "../types/jobs.ts";
+import { encode } from "../types/jsonb.ts";
+import type { Result, Row } from "./results.ts";
 
-/** The columns of a row, as the strings that Postgres sends. */
-export type Row = readonly (string | null)[];
+/** Only node-postgres accepts arrays; calls on connections of the caller have none. */
+type Parameter = string | number | boolean | null | readonly (string | null)[];
 
 export interface Call<T> {
-  /** The function's name. Where possible, the statement is prepared under this name. */
-  readonly name: string;
-  readonly text: string;
-  readonly values: readonly (string | number | boolean | null)[];
-  readonly decode: (rows: readonly Row[]) => T;
+  /** Where possible, the statement is prepared under this name. */
+  readonly function: string;
+  readonly arguments: Readonly<Record<string, Parameter | JsonArgument>>;
+  readonly result: Result<T>;
+  /** Replaces the derived SQL, with the arguments in their order. */
+  readonly statement?: string;
   /** Whether connections of a pool prepare the statement too. */
   readonly isFrequent?: boolean;
 }
 
-/** Decodes the result of a function that returns void. */
-export function decodeNothing(): void {}
+/** A jsonb argument, as JSON. */
+export class JsonArgument {
+  readonly text: string;
 
-/** Return the first column of the first row. */
-export function decodeValue(rows: readonly Row[]): string {
-  return rows[0]?.[0] ?? "";
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** Encode a value. Throws Invalid for a value that jsonb cannot store. */
+  static of(value: unknown, field: string): JsonArgument {
+    return new JsonArgument(encode(value, field));
+  }
 }
 
-export function decodeValueOrNull(rows: readonly Row[]): string | null {
-  return rows[0]?.[0] ?? null;
+/** Return a call that runs a statement instead of a function. */
+export function query<T>(
+  name: string,
+  statement: string,
+  parameters: readonly Parameter[],
+  read: (rows: readonly Row[]) => T,
+): Call<T> {
+  const given = Object.fromEntries(Object.entries(parameters));
+  return { function: name, arguments: given, result: { hasRows: true, read }, statement };
 }
 
-/**
- * Parse the first column, a JSON array of all rows. JSON makes the result independent of the
- * driver's type parsers.
- */
-export function decodeDocuments<T>(rows: readonly Row[]): T[] {
-  return JSON.parse(rows[0]?.[0] ?? "[]") as T[];
+/** Return the call with its tenant as an argument, which all functions for applications have. */
+export function forTenant<T>(call: Call<T>, tenantId: string): Call<T> {
+  return { ...call, arguments: { ...call.arguments, tenant_id: tenantId } };
 }
 
-/** Return a text[] or uuid[] literal; null elements become SQL nulls. */
-export function textArray(elements: readonly (string | null)[] | null): string | null {
-  if (elements === null) return null;
-  const quoted = elements.map((each) =>
-    each === null ? "NULL" : `"${each.replace(/[\\"]/g, "\\$&")}"`,
+/** Return the call's SQL. Postgres derives the types of parameters from those of the function. */
+export function buildSql({ function: name, arguments: given, result, statement }: Call<unknown>) {
+  if (statement !== undefined) return statement;
+  const list = Object.entries(given).map(([argument, value], index) => {
+    // As text, because postgres.js would encode a parameter of type jsonb a second time.
+    const cast = value instanceof JsonArgument ? "::text::jsonb" : "";
+    return `p_${argument} => $${index + 1}${cast}`;
+  });
+  const called = `jobforge.${name}(${list.join(", ")})`;
+  return result.hasRows ? `select to_json(r)::text from ${called} as r` : `select ${called}::text`;
+}
+
+export function listParameters(call: Call<unknown>): Parameter[] {
+  return Object.values(call.arguments).map((each) =>
+    each instanceof JsonArgument ? each.text : each,
   );
-  return `{${quoted.join(",")}}`;
-}
-
-/** Return a jsonb[] literal; undefined and null elements become SQL nulls. */
-export function documentArray(elements: readonly (Json | undefined)[]): string {
-  return textArray(elements.map((each) => (each == null ? null : JSON.stringify(each)))) ?? "{}";
 }

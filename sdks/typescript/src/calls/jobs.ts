@@ -1,64 +1,57 @@
-/**
- * Calls on a tenant's jobs, for applications. Each returns one string column, `answer`, which all
- * drivers read in the same way. JSON arguments are sent as text, because postgres.js would encode a
- * jsonb argument a second time.
- */
+/** Calls on a tenant's jobs, for applications. */
 
 import type {
   Enqueued,
-  Job,
+  Explanation,
+  History,
   JobFilter,
   JobListing,
   JobRequest,
-  Json,
   JsonObject,
+  Page,
   State,
+  Token,
 } from "../types/jobs.ts";
-import { encode } from "../types/jsonb.ts";
-import { type Call, decodeDocuments, decodeValue, decodeValueOrNull } from "./call.ts";
+import { type Call, JsonArgument } from "./call.ts";
+import { ENQUEUED_JOBS, many, mapResult, value } from "./results.ts";
 
-export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enqueued[]> {
+export function enqueueJob(job: JobRequest): Call<Enqueued[]> {
   const { definition, payload = {}, ...options } = job;
   return {
-    name: "enqueue_job",
-    text: `select json_build_array(json_build_object('job_id', e.job_id, 'status', e.status))::text as answer
-  from jobforge.enqueue_job($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid) as e`,
-    values: [definition, encode(payload, "payload"), encode(options, "options"), tenantId],
-    decode: decodeDocuments<Enqueued>,
+    function: "enqueue_job",
+    arguments: {
+      definition,
+      payload: JsonArgument.of(payload, "payload"),
+      options: JsonArgument.of(options, "options"),
+    },
+    result: many(),
     isFrequent: true,
   };
 }
 
 /** Enqueue all jobs or none. The results are in the order of the jobs. */
-export function enqueueJobs(
-  jobs: readonly JobRequest[],
-  tenantId: string | null,
-): Call<Enqueued[]> {
+export function enqueueJobs(jobs: readonly JobRequest[]): Call<Enqueued[]> {
   return {
-    name: "enqueue_jobs",
-    text: `select coalesce(json_agg(json_build_object('job_id', e.job_id, 'status', e.status)
-                          order by e.index), '[]')::text as answer
-  from jobforge.enqueue_jobs($1::text::jsonb, $2::uuid) as e`,
-    values: [encode(jobs, "payload"), tenantId],
-    decode: decodeDocuments<Enqueued>,
+    function: "enqueue_jobs",
+    arguments: { jobs: JsonArgument.of(jobs, "payload") },
+    result: ENQUEUED_JOBS,
   };
 }
 
 /** Like enqueueJobs, for jobs that differ only in their payloads (areUniform). */
-export function enqueueAlike(
-  jobs: readonly [JobRequest, ...JobRequest[]],
-  tenantId: string | null,
-): Call<Enqueued[]> {
+export function enqueuePayloads(jobs: readonly [JobRequest, ...JobRequest[]]): Call<Enqueued[]> {
   const { definition, payload: _, ...options } = jobs[0];
   const payloads = jobs.map((job) => job.payload ?? {});
   return {
-    name: "enqueue_payloads",
-    text: `select jobforge.enqueue_payloads($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer`,
-    values: [definition, encode(payloads, "payload"), encode(options, "options"), tenantId],
-    decode: (rows) => {
-      const first = decodeValue(rows) as string;
-      return jobs.map((_job, n) => ({ job_id: computeNthId(first, n), status: "created" }));
+    function: "enqueue_payloads",
+    arguments: {
+      definition,
+      payloads: JsonArgument.of(payloads, "payload"),
+      options: JsonArgument.of(options, "options"),
     },
+    result: mapResult(value(), (first) =>
+      jobs.map((_job, n) => ({ job_id: computeNthId(first, n), status: "created" })),
+    ),
   };
 }
 
@@ -87,57 +80,29 @@ function computeNthId(first: string, n: number): string {
   return first.slice(0, 28) + digits.toString(16).padStart(8, "0");
 }
 
-/** A job with its attempts and its timeline. */
-export interface History {
-  readonly job: Job;
-  readonly attempts: readonly JsonObject[];
-  readonly events: readonly JsonObject[];
-}
-
-export function getJob(jobId: string, tenantId: string | null): Call<History> {
+export function getJob(jobId: string): Call<History> {
   return {
-    name: "get_job",
-    text: `select json_build_array(row_to_json(g))::text as answer
-  from jobforge.get_job($1::uuid, $2::uuid) as g`,
-    values: [jobId, tenantId],
-    decode: (rows) => decodeDocuments<History>(rows)[0] as History,
+    function: "get_job",
+    arguments: { job_id: jobId },
+    result: mapResult(many<History>(), ([history]) => history as History),
   };
-}
-
-/** Which part of a list to return. */
-export interface Page {
-  /** Maximum number of jobs. */
-  readonly limit?: number;
-  /** The last ID of the previous page. */
-  readonly before?: string;
 }
 
 /** Return jobs, newest first. `before` is the last ID of the previous page. */
-export function listJobs(
-  which: JobFilter,
-  page: Page,
-  tenantId: string | null,
-): Call<JobListing[]> {
+export function listJobs(which: JobFilter, page: Page): Call<JobListing[]> {
   return {
-    name: "list_jobs",
-    text: `select coalesce(json_agg(row_to_json(l)), '[]')::text as answer
-  from jobforge.list_jobs($1::text::jsonb, $2::integer, $3::uuid, $4::uuid) as l`,
-    values: [encode(which, "filter"), page.limit ?? 50, page.before ?? null, tenantId],
-    decode: decodeDocuments<JobListing>,
+    function: "list_jobs",
+    arguments: {
+      filter: JsonArgument.of(which, "filter"),
+      limit: page.limit ?? 50,
+      before: page.before ?? null,
+    },
+    result: many(),
   };
 }
 
-export function cancelJob(
-  jobId: string,
-  reason: string | null,
-  tenantId: string | null,
-): Call<State> {
-  return {
-    name: "cancel_job",
-    text: "select jobforge.cancel_job($1::uuid, $2::text, $3::uuid) as answer",
-    values: [jobId, reason, tenantId],
-    decode: (rows) => decodeValue(rows) as State,
-  };
+export function cancelJob(jobId: string, reason: string | null): Call<State> {
+  return { function: "cancel_job", arguments: { job_id: jobId, reason }, result: value() };
 }
 
 /** Return the ID of the job that will run. */
@@ -145,42 +110,24 @@ export function retryJob(
   jobId: string,
   payload: JsonObject | null,
   attempts: number | null,
-  tenantId: string | null,
 ): Call<string> {
   return {
-    name: "retry_job",
-    text: "select jobforge.retry_job($1::uuid, $2::text::jsonb, $3::integer, $4::uuid)::text as answer",
-    values: [jobId, payload === null ? null : encode(payload, "payload"), attempts, tenantId],
-    decode: decodeValue,
+    function: "retry_job",
+    arguments: {
+      job_id: jobId,
+      payload: payload === null ? null : JsonArgument.of(payload, "payload"),
+      attempts,
+    },
+    result: value(),
   };
 }
 
-/** A reason why a job is not running. */
-export interface Explanation {
-  readonly code: string;
-  readonly message: string;
-  /** How to start the job, if an action is necessary. */
-  readonly remedy: string | null;
-  readonly detail: Json;
-}
-
-export function explainJob(jobId: string, tenantId: string | null): Call<Explanation[]> {
-  return {
-    name: "explain_job",
-    text: `select coalesce(json_agg(row_to_json(e)), '[]')::text as answer
-  from jobforge.explain_job($1::uuid, $2::uuid) as e`,
-    values: [jobId, tenantId],
-    decode: decodeDocuments<Explanation>,
-  };
+export function explainJob(jobId: string): Call<Explanation[]> {
+  return { function: "explain_job", arguments: { job_id: jobId }, result: many() };
 }
 
 export function findTenant(slug: string): Call<string> {
-  return {
-    name: "find_tenant",
-    text: "select jobforge.find_tenant($1::text)::text as answer",
-    values: [slug],
-    decode: decodeValue,
-  };
+  return { function: "find_tenant", arguments: { slug }, result: value() };
 }
 
 /**
@@ -188,14 +135,16 @@ export function findTenant(slug: string): Call<string> {
  * held.
  */
 export function completeJob(
-  token: { readonly tenant_id: string; readonly job_id: string; readonly lease: string },
+  { tenant_id, job_id, lease }: Token,
   workerId: string,
   outcome: JsonObject,
-): Call<string | null> {
+): Call<State | null> {
   return {
-    name: "complete_job",
-    text: "select jobforge.complete_job($1::uuid, $2::uuid, $3::uuid, $4::bigint, $5::text::jsonb) as answer",
-    values: [token.tenant_id, token.job_id, workerId, token.lease, encode(outcome, "result")],
-    decode: decodeValueOrNull,
+    function: "complete_job",
+    arguments: {
+      ...{ tenant_id, job_id, worker_id: workerId, lease },
+      outcome: JsonArgument.of(outcome, "result"),
+    },
+    result: value(),
   };
 }

@@ -5,30 +5,39 @@ import {
   type Beat,
   ClaimedJob,
   type Enqueued,
-  type EnqueueStatus,
   type Heartbeat,
   type JobRequest,
   type Json,
   type JsonObject,
+  type Lease,
+  leaseKey,
   type Note,
   type OutcomeReport,
   type SaveStatus,
   type Settled,
-  type SettleStatus,
-  type State,
   type Step,
   type Token,
   type WorkerCommand,
 } from "../types/jobs.ts";
-import { encode, replaceUnencodable } from "../types/jsonb.ts";
-import { type Call, decodeNothing, documentArray, type Row, textArray } from "./call.ts";
+import { replaceUnencodable } from "../types/jsonb.ts";
+import { type Call, JsonArgument } from "./call.ts";
+import { ENQUEUED_JOBS, many, mapResult, NOTHING, type Result } from "./results.ts";
 
 // SQLSTATEs of a claim whose rows, as text, exceed 1 GB or the server's memory.
 const PROGRAM_LIMIT_EXCEEDED = "54000";
 const OUT_OF_MEMORY = "53200";
 
+// Written out, because a worker claims each job: its columns are read without a step through JSON.
+const CLAIM = `select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
+       timeout_s, started_at, correlation_id, traceparent, idempotency_key,
+       to_json(tags), payload::text,
+       case when flags & 4 = 4
+            then jobforge.load_steps($1::uuid, tenant_id, job_id, lease)::text end
+  from jobforge.`;
+const CLAIM_ARGUMENTS = "($1::uuid, $2::text[], $3::integer[], null, null, $4::float8, true)";
+
 export interface WorkerRegistration {
-  readonly workerId: string;
+  readonly worker_id: string;
   readonly queues: readonly string[];
   readonly slots: number;
   readonly definitions: readonly string[];
@@ -38,48 +47,23 @@ export interface WorkerRegistration {
 }
 
 export function registerWorker(worker: WorkerRegistration): Call<void> {
-  return {
-    name: "register_worker",
-    text: `select jobforge.register_worker(
-    $1::uuid, $2::text[], $3::integer, $4::text[], $5::text, $6::integer, $7::text)`,
-    values: [
-      worker.workerId,
-      textArray(worker.queues),
-      worker.slots,
-      textArray(worker.definitions),
-      worker.host,
-      worker.pid,
-      worker.build,
-    ],
-    decode: decodeNothing,
-  };
+  return { function: "register_worker", arguments: { ...worker }, result: NOTHING };
 }
 
 export function unregisterWorker(workerId: string): Call<void> {
-  return {
-    name: "unregister_worker",
-    text: "select jobforge.unregister_worker($1::uuid)",
-    values: [workerId],
-    decode: decodeNothing,
-  };
+  return { function: "unregister_worker", arguments: { worker_id: workerId }, result: NOTHING };
 }
 
 export function putDefinition(key: string, version: number, settings: JsonObject): Call<void> {
   return {
-    name: "put_definition",
-    text: "select jobforge.put_definition($1::text, $2::integer, $3::jsonb)",
-    values: [key, version, encode(settings, "settings")],
-    decode: decodeNothing,
+    function: "put_definition",
+    arguments: { key, version, settings: JsonArgument.of(settings, "settings") },
+    result: NOTHING,
   };
 }
 
 export function ensurePartitions(): Call<void> {
-  return {
-    name: "ensure_partitions",
-    text: "select jobforge.ensure_partitions()",
-    values: [],
-    decode: decodeNothing,
-  };
+  return { function: "ensure_partitions", arguments: {}, result: NOTHING };
 }
 
 /**
@@ -92,20 +76,15 @@ export function claimJobs(
   leaseS: number,
 ): Call<ClaimedJob[]> {
   return {
-    name: "claim_jobs",
-    text: `select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
-       timeout_s, started_at, correlation_id, traceparent, idempotency_key,
-       to_json(tags), payload::text,
-       case when flags & 4 = 4
-            then jobforge.load_steps($1::uuid, tenant_id, job_id, lease)::text end
-  from jobforge.claim_jobs($1::uuid, $2::text[], $3::integer[], null, null, $4::float8, true)`,
-    values: [
-      workerId,
-      textArray([...limits.keys()]),
-      `{${[...limits.values()].join(",")}}`,
-      leaseS,
-    ],
-    decode: (rows) => rows.map((row) => new ClaimedJob(row)),
+    function: "claim_jobs",
+    arguments: {
+      worker_id: workerId,
+      queues: [...limits.keys()],
+      limits: toArray([...limits.values()]),
+      lease_s: leaseS,
+    },
+    result: { hasRows: true, read: (rows) => rows.map((row) => new ClaimedJob(row)) },
+    statement: `${CLAIM}claim_jobs${CLAIM_ARGUMENTS}`,
   };
 }
 
@@ -114,11 +93,8 @@ export function claimJobs(
  * is not returned.
  */
 export function claimReadableJobs(claim: Call<ClaimedJob[]>): Call<ClaimedJob[]> {
-  return {
-    ...claim,
-    name: "claim_readable_jobs",
-    text: claim.text.replace("jobforge.claim_jobs(", "jobforge.claim_readable_jobs("),
-  };
+  const statement = `${CLAIM}claim_readable_jobs${CLAIM_ARGUMENTS}`;
+  return { ...claim, function: "claim_readable_jobs", statement };
 }
 
 /** Whether a claim failed because Postgres could not write one of its rows as text. */
@@ -135,14 +111,15 @@ export function heartbeatJobs(
   leaseS: number,
 ): Call<Heartbeat> {
   return {
-    name: "heartbeat_jobs",
-    text: `select job_id, lease, status
-  from jobforge.heartbeat_jobs($1::uuid, $2::jsonb, $3::float8, $4::bigint, $5::timestamptz)`,
-    values: [
-      ...[workerId, JSON.stringify(tokens.map(toToken)), leaseS],
-      ...[process.memoryUsage.rss(), new Date().toISOString()],
-    ],
-    decode: decodeHeartbeat,
+    function: "heartbeat_jobs",
+    arguments: {
+      worker_id: workerId,
+      jobs: new JsonArgument(JSON.stringify(tokens.map(toToken))),
+      lease_s: leaseS,
+      memory_bytes: process.memoryUsage.rss(),
+      clock: new Date().toISOString(),
+    },
+    result: HEARTBEAT,
   };
 }
 
@@ -152,10 +129,12 @@ export function heartbeatJobs(
  */
 export function completeJobs(workerId: string, reports: readonly OutcomeReport[]): Call<Settled[]> {
   return {
-    name: "complete_jobs",
-    text: "select job_id, lease, status, state from jobforge.complete_jobs($1::uuid, $2::jsonb)",
-    values: [workerId, JSON.stringify(reports.map(toStorable))],
-    decode: (rows) => rows.map(decodeSettled),
+    function: "complete_jobs",
+    arguments: {
+      worker_id: workerId,
+      outcomes: new JsonArgument(JSON.stringify(reports.map(toStorable))),
+    },
+    result: many(),
   };
 }
 
@@ -169,116 +148,84 @@ export function succeedJobs(
   results: readonly (Json | undefined)[] | null,
 ): Call<ReadonlySet<string>> {
   return {
-    name: "succeed_jobs",
-    text: `select job_id, lease
-  from jobforge.succeed_jobs($1::uuid, $2::uuid[], $3::uuid[], $4::bigint[], $5::jsonb[])`,
-    values: [
-      workerId,
-      `{${tokens.map((token) => token.tenant_id).join(",")}}`,
-      `{${tokens.map((token) => token.job_id).join(",")}}`,
-      `{${tokens.map((token) => token.lease).join(",")}}`,
-      results === null ? null : documentArray(results),
-    ],
-    decode: (rows) => new Set(rows.map(([jobId, lease]) => `${jobId}.${lease}`)),
+    function: "succeed_jobs",
+    arguments: {
+      worker_id: workerId,
+      tenants: toArray(tokens.map((token) => token.tenant_id)),
+      jobs: toArray(tokens.map((token) => token.job_id)),
+      leases: toArray(tokens.map((token) => token.lease)),
+      results: results?.map((each) => (each == null ? null : JSON.stringify(each))) ?? null,
+    },
+    result: mapResult(many<Lease>(), (rows) => new Set(rows.map(leaseKey))),
   };
 }
 
 /** Store notes in the given order. Return the lost leases. */
 export function noteJobs(workerId: string, notes: readonly Note[]): Call<ReadonlySet<string>> {
+  const storable = notes.map((note) => ({ ...note, data: replaceUnencodable(note.data) }));
   return {
-    name: "note_jobs",
-    text: "select job_id, lease, status from jobforge.note_jobs($1::uuid, $2::jsonb)",
-    values: [
-      workerId,
-      JSON.stringify(notes.map((note) => ({ ...note, data: replaceUnencodable(note.data) }))),
-    ],
-    decode: (rows) =>
-      new Set(rows.filter((row) => row[2] === "lost").map(([jobId, lease]) => `${jobId}.${lease}`)),
+    function: "note_jobs",
+    arguments: { worker_id: workerId, notes: new JsonArgument(JSON.stringify(storable)) },
+    result: mapResult(
+      many<Beat>(),
+      (rows) => new Set(rows.filter(({ status }) => status === "lost").map(leaseKey)),
+    ),
   };
 }
 
 /** Store steps. Return one status for each step, in the given order. */
 export function saveSteps(workerId: string, steps: readonly Step[]): Call<SaveStatus[]> {
   return {
-    name: "save_steps",
-    text: `select job_id, lease, name, index, status
-  from jobforge.save_steps($1::uuid, $2::jsonb)`,
-    values: [workerId, encode(steps, "steps")],
-    decode: (rows) => {
-      const found = new Map(rows.map((row) => [row.slice(0, 4).join(" "), row[4]] as const));
-      return steps.map(
-        ({ job_id, lease, name, index }) =>
-          (found.get(`${job_id} ${lease} ${name} ${index}`) ?? "lost") as SaveStatus,
-      );
-    },
+    function: "save_steps",
+    arguments: { worker_id: workerId, steps: JsonArgument.of(steps, "steps") },
+    result: mapResult(many<StepKey & { readonly status: SaveStatus }>(), (rows) => {
+      const statuses = new Map(rows.map((row) => [stepKey(row), row.status] as const));
+      return steps.map((step) => statuses.get(stepKey(step)) ?? "lost");
+    }),
   };
 }
 
 /** Enqueue jobs as a step of a running job. A repeated call enqueues nothing. */
 export function enqueueChildren(
   workerId: string,
-  token: Token,
-  step: { readonly name: string; readonly index: number; readonly jobs: readonly JobRequest[] },
-  tenantId: string | null,
+  { job_id, lease }: Lease,
+  name: string,
+  index: number,
+  jobs: readonly JobRequest[],
 ): Call<Enqueued[]> {
   return {
-    name: "enqueue_children",
-    text: `select job_id, status
-  from jobforge.enqueue_children(
-           $1::uuid, $2::uuid, $3::bigint, $4::text, $5::integer, $6::jsonb, $7::uuid)
- order by index`,
-    values: [
-      ...[workerId, token.job_id, token.lease, step.name, step.index],
-      ...[encode(step.jobs, "payload"), tenantId],
-    ],
-    decode: (rows) =>
-      rows.map(([job_id, status]) => ({
-        job_id: job_id ?? "",
-        status: status as EnqueueStatus,
-      })),
+    function: "enqueue_children",
+    arguments: {
+      ...{ worker_id: workerId, job_id, lease, name, index },
+      jobs: JsonArgument.of(jobs, "payload"),
+    },
+    result: ENQUEUED_JOBS,
   };
 }
 
 /** Return the number of leases that were ended. */
 export function reapJobs(limit: number): Call<number> {
-  return {
-    name: "reap_jobs",
-    text: "select count(*) from jobforge.reap_jobs($1::integer)",
-    values: [limit],
-    decode: (rows) => Number(rows[0]?.[0]),
-  };
+  return { function: "reap_jobs", arguments: { limit }, result: COUNT };
 }
 
-/** Advance one due bulk operation by one step. Return whether one was due. */
-export function advanceOperations(): Call<boolean> {
-  return {
-    name: "advance_operations",
-    text: "select operation_id from jobforge.advance_operations()",
-    values: [],
-    decode: (rows) => rows.length > 0,
-  };
+/** Advance one due bulk operation by one step. Return the number of operations that were due. */
+export function advanceOperations(): Call<number> {
+  return { function: "advance_operations", arguments: {}, result: COUNT };
 }
 
-function decodeHeartbeat(rows: readonly Row[]): Heartbeat {
-  const own = rows.find((row) => row[0] === null);
-  const jobs = rows.filter((row) => row[0] !== null);
-  return {
-    command: (own?.[2] ?? "ok") as WorkerCommand,
-    jobs: jobs.map((row) => ({ job_id: row[0], lease: row[1], status: row[2] }) as unknown as Beat),
-  };
+type StepKey = Pick<Step, "job_id" | "lease" | "name" | "index">;
+
+function stepKey({ job_id, lease, name, index }: StepKey): string {
+  return `${job_id} ${lease} ${name} ${index}`;
 }
 
-function decodeSettled(row: Row): Settled {
-  return {
-    job_id: row[0] ?? "",
-    lease: row[1] ?? "",
-    status: row[2] as SettleStatus,
-    state: (row[3] ?? null) as State | null,
-  };
+/** Return a literal of elements that need no quotes. */
+function toArray(elements: readonly (string | number)[]): string {
+  return `{${elements.join(",")}}`;
 }
 
-function toToken(token: Token): Token {
-  return { tenant_id: token.tenant_id, job_id: token.job_id, lease: token.lease };
+function toToken({ tenant_id, job_id, lease }: Token): Token {
+  return { tenant_id, job_id, lease };
 }
 
 /** Replace what jsonb cannot store in the report of a failure. Results were validated before. */
@@ -286,3 +233,14 @@ function toStorable(report: OutcomeReport): OutcomeReport {
   if (report.outcome === "succeeded") return report;
   return replaceUnencodable(report) as unknown as OutcomeReport;
 }
+
+const COUNT: Result<number> = { hasRows: true, read: (rows) => rows.length };
+
+/** The row without a job has the command to the worker. */
+const HEARTBEAT: Result<Heartbeat> = mapResult(
+  many<Beat | { readonly job_id: null; readonly status: WorkerCommand }>(),
+  (rows) => ({
+    command: rows.find((row) => row.job_id === null)?.status ?? "ok",
+    jobs: rows.filter((row) => row.job_id !== null),
+  }),
+);

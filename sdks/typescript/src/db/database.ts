@@ -4,21 +4,21 @@
  */
 
 import pg from "pg";
-import type { Call, Row } from "../calls/call.ts";
+import { buildSql, type Call, forTenant, listParameters, query } from "../calls/call.ts";
 import { ConfigError, Unavailable } from "../errors.ts";
 import { readVariable } from "../process/environment.ts";
-import {
-  buildClientConfig,
-  connectOrTranslate,
-  destroySocket,
-  execute,
-  openClient,
-} from "./driver.ts";
+import { buildClientConfig, destroySocket, openClient } from "./driver.ts";
 import { DedicatedConnection } from "./link.ts";
-import { translateError } from "./sqlstates.ts";
+import { runOn } from "./queryable.ts";
+import { orTranslate } from "./sqlstates.ts";
 
-// Columns stay the strings that Postgres sends; each call decodes its own rows.
-const RAW_TYPES: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
+const IS_SERVICE = query(
+  "is_service",
+  "select pg_has_role(session_user, 'jobforge_service', 'member')::text",
+  [],
+  (rows) => rows[0]?.[0] === "true",
+);
+
 /** The options of a database connection. */
 export interface DatabaseOptions {
   /** Maximum number of connections in the pool (default: 4). */
@@ -66,17 +66,19 @@ export class Database {
 
   /** Run the call in a separate transaction. */
   async run<T>(call: Call<T>): Promise<T> {
-    const name = call.isFrequent && !this.#behindPooler ? call.name : null;
-    return await runOnPool(this.#pool, call, name);
+    const name = call.isFrequent && !this.#behindPooler ? call.function : undefined;
+    const sent = { text: buildSql(call), values: listParameters(call), name };
+    const { rows } = await orTranslate(this.#pool.query<string[]>({ ...sent, rowMode: "array" }));
+    return call.result.read(rows);
   }
 
   /**
    * Run a call for a tenant. Logins that may not name a tenant get a transaction with app.tenant_id
    * set.
    */
-  async runFor<T>(tenantId: string, build: (tenantId: string | null) => Call<T>): Promise<T> {
-    if (await this.#canNameTenant()) return await this.run(build(tenantId));
-    return await this.transaction(tenantId, (client) => runOnPool(client, build(null), null));
+  async runFor<T>(tenantId: string, call: Call<T>): Promise<T> {
+    if (await this.#canNameTenant()) return await this.run(forTenant(call, tenantId));
+    return await this.transaction(tenantId, (client) => runOn(client, call));
   }
 
   /**
@@ -84,13 +86,14 @@ export class Database {
    * throws.
    */
   async transaction<T>(tenantId: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    const client = await connectOrTranslate(() => this.#pool.connect());
+    const client = await orTranslate(this.#pool.connect());
     let failure: unknown = null;
     try {
-      await execute(client, "begin", []);
-      await execute(client, "select set_config('app.tenant_id', $1, true)", [tenantId]);
+      await orTranslate(client.query("begin"));
+      const setting = "select set_config('app.tenant_id', $1, true)";
+      await orTranslate(client.query(setting, [tenantId]));
       const result = await work(client);
-      await execute(client, "commit", []);
+      await orTranslate(client.query("commit"));
       return result;
     } catch (error) {
       failure = error;
@@ -123,7 +126,7 @@ export class Database {
     client.on("notification", (notice) => onChannel(notice.channel));
     try {
       for (const channel of channels)
-        await execute(client, `listen ${pg.escapeIdentifier(channel)}`, []);
+        await orTranslate(client.query(`listen ${pg.escapeIdentifier(channel)}`));
     } catch (error) {
       destroySocket(client);
       throw error;
@@ -136,12 +139,7 @@ export class Database {
   }
 
   async #canNameTenant(): Promise<boolean> {
-    this.#isService ??= this.run({
-      name: "is_service",
-      text: "select pg_has_role(session_user, 'jobforge_service', 'member')",
-      values: [],
-      decode: (rows) => rows[0]?.[0] === "t",
-    });
+    this.#isService ??= this.run(IS_SERVICE);
     try {
       return await this.#isService;
     } catch (error) {
@@ -162,24 +160,4 @@ function readPassword(url: string): string | undefined {
   } catch {
     return undefined; // Connecting reports what is wrong with the URL.
   }
-}
-
-async function runOnPool<T>(
-  client: pg.PoolClient | pg.Pool,
-  call: Call<T>,
-  name: string | null,
-): Promise<T> {
-  const query = {
-    text: call.text,
-    values: [...call.values],
-    rowMode: "array" as const,
-    types: RAW_TYPES,
-  };
-  let rows: readonly Row[];
-  try {
-    rows = (await client.query<(string | null)[]>(name === null ? query : { ...query, name })).rows;
-  } catch (error) {
-    throw translateError(error);
-  }
-  return call.decode(rows);
 }

@@ -1,8 +1,7 @@
-/** Options of node-postgres clients, and their errors translated to those of errors.ts. */
+/** Opens and closes connections of node-postgres. */
 
 import pg from "pg";
-import type { JobForgeError } from "../errors.ts";
-import { translateError } from "./sqlstates.ts";
+import { orTranslate } from "./sqlstates.ts";
 
 const CONNECT_MS = 10_000;
 const STATEMENT_MS = 30_000;
@@ -17,16 +16,8 @@ export async function openClient(config: pg.ClientConfig): Promise<pg.Client> {
   // An `error` event without a listener would end the process; callers add their own listeners
   // later.
   client.on("error", () => undefined);
-  await connectOrTranslate(() => client.connect());
+  await orTranslate(client.connect());
   return client;
-}
-
-export async function connectOrTranslate<T>(connect: () => Promise<T>): Promise<T> {
-  try {
-    return await connect();
-  } catch (error) {
-    throw translateError(error);
-  }
 }
 
 export function buildClientConfig(
@@ -50,18 +41,6 @@ export function buildClientConfig(
     keepAliveInitialDelayMillis: 5_000,
     ...(behindPooler ? {} : { options: options.join(" ") }),
   };
-}
-
-export async function execute(
-  client: pg.Client | pg.PoolClient,
-  text: string,
-  values: string[],
-): Promise<void> {
-  try {
-    await client.query(text, values);
-  } catch (error) {
-    throw translateError(error) as JobForgeError;
-  }
 }
 
 /** Close the connection at once, including calls in flight. */

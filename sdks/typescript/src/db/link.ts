@@ -1,10 +1,11 @@
 /** A connection outside of the pool for one loop of a worker. */
 
-import type pg from "pg";
-import type { Call } from "../calls/call.ts";
+import pg from "pg";
+import { buildSql, type Call, listParameters } from "../calls/call.ts";
+import type { Row } from "../calls/results.ts";
 import { Unavailable } from "../errors.ts";
-import { buildClientConfig, destroySocket, execute, openClient, RESPONSE_MS } from "./driver.ts";
-import { queryRows } from "./raw-query.ts";
+import { buildClientConfig, destroySocket, openClient, RESPONSE_MS } from "./driver.ts";
+import { orTranslate } from "./sqlstates.ts";
 
 /**
  * A connection for one loop. It is opened on first use and again after it was lost. Calls run one
@@ -31,7 +32,7 @@ export class DedicatedConnection {
     this.#inFlight += 1;
     try {
       if (this.#behindPooler && !this.#durable) return await this.#runInTurn(client, call);
-      return call.decode(await queryRows(client, call, this.#behindPooler ? null : call.name));
+      return await runRaw(client, call, !this.#behindPooler);
     } catch (error) {
       // The response of a call that timed out could still arrive, so the connection cannot be
       // reused.
@@ -76,14 +77,46 @@ export class DedicatedConnection {
 }
 
 async function runWithoutSync<T>(client: pg.Client, call: Call<T>): Promise<T> {
-  await execute(client, "begin", []);
+  await orTranslate(client.query("begin"));
   try {
-    await execute(client, "set local synchronous_commit = off; set local datestyle = ISO", []);
-    const rows = await queryRows(client, call, null);
-    await execute(client, "commit", []);
-    return call.decode(rows);
+    const settings = "set local synchronous_commit = off; set local datestyle = ISO";
+    await orTranslate(client.query(settings));
+    const result = await runRaw(client, call, false);
+    await orTranslate(client.query("commit"));
+    return result;
   } catch (error) {
     await client.query("rollback").catch(() => undefined);
     throw error;
+  }
+}
+
+/**
+ * Run a call without pg's promises and its timeout, which keep short-lived objects alive until the
+ * next full collection: they doubled a worker's memory.
+ */
+async function runRaw<T>(client: pg.Client, call: Call<T>, isPrepared: boolean): Promise<T> {
+  const query = new Promise<readonly Row[]>((resolve, reject) => {
+    const raw = new RawQuery(call, isPrepared, (error) => {
+      if (error) reject(error);
+      else resolve(raw.rawRows);
+    });
+    client.query(raw);
+  });
+  return call.result.read(await orTranslate(query));
+}
+
+/** A query whose rows stay unparsed: the arrays of strings that pg has read. */
+class RawQuery extends pg.Query {
+  /** Not `rows`, an option of pg.Query that pipeline mode rejects. */
+  readonly rawRows: Row[] = [];
+
+  constructor(call: Call<unknown>, isPrepared: boolean, onEnd: (error?: Error | null) => void) {
+    const name = isPrepared ? call.function : undefined;
+    super({ text: buildSql(call), values: listParameters(call), name }, onEnd);
+  }
+
+  /** Replaces pg's method, which copies each row through the type parsers. */
+  handleDataRow({ fields }: { readonly fields: Row }): void {
+    this.rawRows.push(fields);
   }
 }

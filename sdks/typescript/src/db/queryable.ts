@@ -3,9 +3,9 @@
  * postgres.js, recognized by their methods. The call joins the connection's transaction.
  */
 
-import type { Call } from "../calls/call.ts";
+import { buildSql, type Call, listParameters } from "../calls/call.ts";
 import { Invalid } from "../errors.ts";
-import { translateError } from "./sqlstates.ts";
+import { orTranslate } from "./sqlstates.ts";
 
 type Rows = readonly Record<string, unknown>[];
 
@@ -38,16 +38,11 @@ export interface PostgresJsHandle {
 /** A connection or transaction of your own, which you can pass as `conn`. */
 export type Queryable = PgHandle | KyselyHandle | DrizzleHandle | PrismaHandle | PostgresJsHandle;
 
-/** Run a call that returns one string. Driver errors become errors of errors.ts. */
+/** Run a call on the connection. Driver errors become errors of errors.ts. */
 export async function runOn<T>(conn: Queryable, call: Call<T>): Promise<T> {
-  try {
-    const rows = await sendQuery(conn, call.text, [...call.values]);
-    // By position, because some libraries rename columns, for example to camel case.
-    const [answer] = Object.values(rows[0] ?? {});
-    return call.decode([[answer == null ? null : String(answer)]]);
-  } catch (error) {
-    throw translateError(error);
-  }
+  const rows = await orTranslate(sendQuery(conn, buildSql(call), listParameters(call)));
+  // By position, because some libraries rename columns, for example to camel case.
+  return call.result.read(rows.map((row) => Object.values(row) as string[]));
 }
 
 async function sendQuery(conn: Queryable, text: string, values: unknown[]): Promise<Rows> {

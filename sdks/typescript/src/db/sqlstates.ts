@@ -48,6 +48,15 @@ export function classFromCode(code: string): typeof JobForgeError {
   return BY_CODE.get(code) ?? JobForgeError;
 }
 
+/** Wait for a driver; its errors become errors of errors.ts. */
+export async function orTranslate<T>(pending: PromiseLike<T>): Promise<T> {
+  try {
+    return await pending;
+  } catch (error) {
+    throw translateError(error);
+  }
+}
+
 /** Translate any error of a driver. An error without a SQLSTATE is a network error. */
 export function translateError(error: unknown): JobForgeError {
   if (error instanceof JobForgeError) return error;

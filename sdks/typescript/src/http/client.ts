@@ -8,7 +8,7 @@ type Schemas = components["schemas"];
 /** The body of a request that enqueues a job. */
 export type NewJob = Schemas["NewJob"];
 /** The response to a request that enqueues a job. */
-export type MadeJob = Schemas["CreatedJobView"];
+export type CreatedJob = Schemas["CreatedJobView"];
 /** A job with its payload and result. */
 export type ServedJob = Schemas["Job"];
 /** A job with its attempts and its timeline. */
@@ -61,7 +61,7 @@ export class ServerClient {
    * Enqueue a job. Requests with the same `requestKey` within 24 hours create one job and return
    * the same response.
    */
-  async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
+  async enqueue(job: NewJob, requestKey?: string): Promise<CreatedJob> {
     return await this.#request("POST", "/jobs", {
       body: job,
       headers: idempotencyHeaders(requestKey),
@@ -69,7 +69,7 @@ export class ServerClient {
   }
 
   /** Enqueue all jobs or none. The results are in the order of the jobs. */
-  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
+  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly CreatedJob[]> {
     const parts = { body: { jobs }, headers: idempotencyHeaders(requestKey) };
     return (await this.#request<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", parts))
       .items;

@@ -8,7 +8,7 @@
  * See docs/decisions/0041.
  */
 
-import { CURRENT_JOB } from "../sdk/job-scope.ts";
+import { CURRENT_JOB } from "../sdk/call-context.ts";
 import type { ClaimedJob } from "../types/jobs.ts";
 import { hideForms, occursIn, Registry } from "./registry.ts";
 

@@ -10,18 +10,13 @@ import { loadConfig } from "../config.ts";
 import type { Database, DatabaseOptions } from "../db/database.ts";
 import { Conflict } from "../errors.ts";
 import type { Json, JsonObject } from "../types/jobs.ts";
-import {
-  type AnyDefinition,
-  Definition,
-  type Handler,
-  HooksDefinition,
-  type Runnable,
-} from "./definition.ts";
+import { AMBIENT_TENANT } from "./call-context.ts";
+import { type AnyDefinition, Definition, type Handler, type Runnable } from "./definition.ts";
+import { type JobOptions, readSettings } from "./definition-settings.ts";
 import { EngineClient } from "./engine-client.ts";
+import type { Using } from "./enqueue-options.ts";
+import { HooksDefinition } from "./hook-job.ts";
 import { type EndHook, type FailHook, Hooks, type StartHook, type SuccessHook } from "./hooks.ts";
-import { AMBIENT_TENANT } from "./job-scope.ts";
-import type { Using } from "./options.ts";
-import { type JobOptions, readSettings } from "./settings.ts";
 
 /** The options of `new JobForge(…)`. */
 export interface AppOptions extends DatabaseOptions {

@@ -7,10 +7,16 @@ import * as calls from "../calls/index.ts";
 import { type Queryable, runOn } from "../db/queryable.ts";
 import { Invalid, InvalidResult } from "../errors.ts";
 import { jobScope, type RedactionScope, redactHead } from "../redact/index.ts";
-import type { ClaimedJob, Json, JsonObject, NoteKind } from "../types/jobs.ts";
+import {
+  type ClaimedJob,
+  type Json,
+  type JsonObject,
+  leaseKey,
+  type NoteKind,
+} from "../types/jobs.ts";
 import { replaceUnencodable } from "../types/jsonb.ts";
 import { DurableContext, type StepChannel } from "./durable.ts";
-import { Cancelled } from "./retry.ts";
+import { Cancelled } from "./outcome-exceptions.ts";
 
 const MAX_MESSAGE_LENGTH = 8_000;
 const MAX_REDACTED_LENGTH = 32 * 1024;
@@ -143,7 +149,7 @@ export class Context extends DurableContext<JobChannel> {
    * reject a stale attempt.
    */
   get fence(): string {
-    return `${this.job.job_id}.${this.job.lease}`;
+    return leaseKey(this.job);
   }
 
   get log(): Log {

@@ -7,21 +7,19 @@ import type { z } from "zod";
 import { Invalid, InvalidPayload, NotCommitted } from "../errors.ts";
 import type { ClaimedJob, Json, JsonObject } from "../types/jobs.ts";
 import type { Context } from "./context.ts";
+import { buildRegistration, type DefinitionSettings } from "./definition-settings.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { Enqueuer } from "./enqueue.ts";
+import { NO_OPTIONS } from "./enqueue-options.ts";
 import {
   type EndHook,
   type FailHook,
-  HOOK_PAYLOAD,
   Hooks,
-  runHooks,
   runStartHooks,
   type StartHook,
   type SuccessHook,
 } from "./hooks.ts";
-import { NO_OPTIONS } from "./options.ts";
 import { buildSchema, dumpResult, isArtifactReference, parseArguments } from "./parameters.ts";
-import { buildRegistration, type DefinitionSettings, readSettings } from "./settings.ts";
 
 /** The function that runs a job. `A` is the type of the arguments, `R` of the result. */
 export type Handler<A, R> = (ctx: Context, args: A) => R | Promise<R>;
@@ -31,8 +29,8 @@ export type Upgrade = (payload: JsonObject) => JsonObject;
 /** The members of a definition that a worker uses. */
 export interface Runnable {
   readonly settings: DefinitionSettings;
-  /** `key@version` of each version whose jobs it can run, its own version first. */
-  readonly servedVersions: readonly string[];
+  /** The versions whose jobs it can run, its own version first. */
+  readonly servedVersions: readonly number[];
   buildRegistration(): JsonObject;
   /** Run the handler. An error that it throws decides the outcome of the attempt. */
   invoke(ctx: Context, job: ClaimedJob): unknown;
@@ -74,7 +72,7 @@ export class Definition<P extends z.ZodObject, R>
     this.#schema = buildSchema(shapes.params, key);
   }
 
-  get servedVersions(): readonly string[] {
+  get servedVersions(): readonly number[] {
     const { key, version } = this.settings;
     const oldest = Math.min(version, ...this.#upgrades.keys());
     const versions = Array.from({ length: version - oldest + 1 }, (_, step) => version - step);
@@ -82,7 +80,7 @@ export class Definition<P extends z.ZodObject, R>
     if (missing !== undefined) {
       throw new Invalid(`${key} upgrades from version ${oldest}, but not from ${missing}`);
     }
-    return versions.map((each) => `${key}@${each}`);
+    return versions;
   }
 
   /** Whether a job of `<key>:hooks` follows each finished job. */
@@ -129,9 +127,9 @@ export class Definition<P extends z.ZodObject, R>
 
   invoke(ctx: Context, job: ClaimedJob): unknown {
     const args = this.#readArguments(job);
-    const [own, everyones] = [this.hooks.start, this.#appHooks.start];
-    if (own.length + everyones.length === 0) return this.handler(ctx, args);
-    return runStartHooks([...own, ...everyones], ctx).then(() => this.handler(ctx, args));
+    const [hooks, appHooks] = [this.hooks.start, this.#appHooks.start];
+    if (hooks.length + appHooks.length === 0) return this.handler(ctx, args);
+    return runStartHooks([...hooks, ...appHooks], ctx).then(() => this.handler(ctx, args));
   }
 
   dump(ctx: Context, result: unknown): Json | undefined {
@@ -180,49 +178,3 @@ export type AnyDefinition = Runnable & {
   readonly hooks: Hooks;
   readonly hasFollowUpHooks: boolean;
 };
-
-/** The definition whose jobs run the hooks of another definition's finished jobs. */
-export class HooksDefinition implements Runnable {
-  readonly settings: DefinitionSettings;
-  readonly #of: AnyDefinition;
-  readonly #groups: readonly Hooks[];
-
-  constructor(of: AnyDefinition, appHooks: Hooks) {
-    this.#of = of;
-    this.#groups = [of.hooks, appHooks];
-    this.settings = {
-      ...readSettings(`${of.settings.key}:hooks`, {
-        version: of.settings.version,
-        queue: of.settings.queue,
-        isolation: of.settings.isolation,
-        description: `The hooks of ${of.settings.key}.`,
-      }),
-    };
-  }
-
-  get servedVersions(): readonly string[] {
-    return this.#of.servedVersions.map(
-      (name) => `${this.settings.key}@${name.slice(name.lastIndexOf("@") + 1)}`,
-    );
-  }
-
-  buildRegistration(): JsonObject {
-    return buildRegistration(this.settings, buildSchema(HOOK_PAYLOAD, this.settings.key), false);
-  }
-
-  async invoke(ctx: Context, job: ClaimedJob): Promise<void> {
-    const payload = parseArguments(HOOK_PAYLOAD, JSON.parse(job.payload_json));
-    const jobContext = ctx.withJobFields({
-      job_id: payload.job_id,
-      definition: payload.definition,
-      version: payload.version,
-      attempt: payload.attempt,
-      payload_json: JSON.stringify(payload.payload ?? {}),
-    });
-    await runHooks(this.#groups, jobContext, payload);
-  }
-
-  dump(): undefined {
-    return undefined;
-  }
-}

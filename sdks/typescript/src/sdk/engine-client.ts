@@ -17,15 +17,24 @@ import {
 } from "../errors.ts";
 import type {
   Enqueued,
+  Explanation,
+  History,
   Job,
   JobFilter,
   JobListing,
   JobRequest,
   JsonObject,
+  Page,
   State,
 } from "../types/jobs.ts";
-import { AMBIENT_TENANT, CURRENT_JOB, inheritFields } from "./job-scope.ts";
-import { chooseTenant, isUuid, TenantIdCache } from "./tenancy.ts";
+import {
+  AMBIENT_TENANT,
+  CURRENT_JOB,
+  chooseTenant,
+  inheritFields,
+  isUuid,
+  TenantIdCache,
+} from "./call-context.ts";
 
 const MAX_JOBS = 5_000; // per statement
 
@@ -81,15 +90,9 @@ export class EngineClient {
     },
   ): Promise<string> {
     const { tenant, conn, key, correlationId: correlation_id } = given;
-    const buildCall = (id: string | null) =>
-      calls.emitEvent(name, data, { key, correlation_id }, id);
-    if (conn === undefined) {
-      refuseToEmit();
-      return await this.#runFor(tenant, buildCall);
-    }
-    const tenantId = await this.tenantId(tenant, conn);
+    if (conn === undefined) refuseToEmit();
     try {
-      return await runOn(conn, buildCall(tenantId));
+      return await this.#run(calls.emitEvent(name, data, { key, correlation_id }), tenant, conn);
     } catch (error) {
       throw withHint(error, conn);
     }
@@ -97,27 +100,25 @@ export class EngineClient {
 
   /** Return a job. */
   async getJob(jobId: string, tenant?: string): Promise<Job> {
-    return (await this.#runFor(tenant, (id) => calls.getJob(jobId, id))).job;
+    return (await this.getHistory(jobId, tenant)).job;
   }
 
   /** Return a job with its attempts and its timeline. */
-  async getHistory(jobId: string, tenant?: string): Promise<calls.History> {
-    return await this.#runFor(tenant, (id) => calls.getJob(jobId, id));
+  async getHistory(jobId: string, tenant?: string): Promise<History> {
+    return await this.#run(calls.getJob(jobId), tenant);
   }
 
   /** Return the jobs that match, newest first. */
   async listJobs(
     which: JobFilter = {},
-    page: calls.Page & { tenant?: string } = {},
+    page: Page & { tenant?: string } = {},
   ): Promise<JobListing[]> {
-    return await this.#runFor(page.tenant, (id) => calls.listJobs(which, page, id));
+    return await this.#run(calls.listJobs(which, page), page.tenant);
   }
 
   /** Cancel a job. Returns `canceled`, or `canceling` if a worker must stop the job first. */
   async cancelJob(jobId: string, given: { reason?: string; tenant?: string } = {}): Promise<State> {
-    return await this.#runFor(given.tenant, (id) =>
-      calls.cancelJob(jobId, given.reason ?? null, id),
-    );
+    return await this.#run(calls.cancelJob(jobId, given.reason ?? null), given.tenant);
   }
 
   /**
@@ -128,14 +129,13 @@ export class EngineClient {
     jobId: string,
     given: { payload?: JsonObject; attempts?: number; tenant?: string } = {},
   ): Promise<string> {
-    return await this.#runFor(given.tenant, (id) =>
-      calls.retryJob(jobId, given.payload ?? null, given.attempts ?? null, id),
-    );
+    const { payload = null, attempts = null, tenant } = given;
+    return await this.#run(calls.retryJob(jobId, payload, attempts), tenant);
   }
 
   /** Return the reasons why a job is not running, the decisive one first. */
-  async explainJob(jobId: string, tenant?: string): Promise<calls.Explanation[]> {
-    return await this.#runFor(tenant, (id) => calls.explainJob(jobId, id));
+  async explainJob(jobId: string, tenant?: string): Promise<Explanation[]> {
+    return await this.#run(calls.explainJob(jobId), tenant);
   }
 
   async tenantId(named: string | undefined, conn?: Queryable): Promise<string> {
@@ -186,12 +186,12 @@ export class EngineClient {
     return this.#config;
   }
 
-  async #runFor<T>(
-    tenant: string | undefined,
-    build: (tenantId: string | null) => calls.Call<T>,
-  ): Promise<T> {
+  async #run<T>(call: calls.Call<T>, tenant: string | undefined, conn?: Queryable): Promise<T> {
+    if (conn !== undefined) {
+      return await runOn(conn, calls.forTenant(call, await this.tenantId(tenant, conn)));
+    }
     const database = this.database();
-    return await database.runFor(await this.tenantId(tenant), build);
+    return await database.runFor(await this.tenantId(tenant), call);
   }
 
   async #send(
@@ -200,16 +200,18 @@ export class EngineClient {
     conn: Queryable | undefined,
   ): Promise<readonly Enqueued[]> {
     if (requests.length === 0) return [];
-    if (conn === undefined && requests.length <= MAX_JOBS) {
-      return await this.database().runFor(tenantId, (id) => buildEnqueueCall(requests, id));
-    }
-    if (conn === undefined) {
-      // Several statements need a transaction, so that all jobs are enqueued or none.
-      return await this.database().transaction(tenantId, (client) =>
-        enqueueInBatches(client, requests, null),
+    if (conn !== undefined) {
+      return await enqueueInBatches(requests, (call) =>
+        runOn(conn, calls.forTenant(call, tenantId)),
       );
     }
-    return await enqueueInBatches(conn, requests, tenantId);
+    if (requests.length <= MAX_JOBS) {
+      return await this.database().runFor(tenantId, buildEnqueueCall(requests));
+    }
+    // Several statements need a transaction, so that all jobs are enqueued or none.
+    return await this.database().transaction(tenantId, (client) =>
+      enqueueInBatches(requests, (call) => runOn(client, call)),
+    );
   }
 }
 
@@ -223,28 +225,21 @@ function refuseToEmit(): void {
 }
 
 async function enqueueInBatches(
-  conn: Queryable,
   requests: readonly JobRequest[],
-  tenantId: string | null,
+  run: (call: calls.Call<Enqueued[]>) => Promise<Enqueued[]>,
 ): Promise<readonly Enqueued[]> {
   const enqueued: Enqueued[] = [];
   for (let start = 0; start < requests.length; start += MAX_JOBS) {
-    const batch = requests.slice(start, start + MAX_JOBS);
-    enqueued.push(...(await runOn(conn, buildEnqueueCall(batch, tenantId))));
+    enqueued.push(...(await run(buildEnqueueCall(requests.slice(start, start + MAX_JOBS)))));
   }
   return enqueued;
 }
 
-function buildEnqueueCall(
-  requests: readonly JobRequest[],
-  tenantId: string | null,
-): calls.Call<Enqueued[]> {
+function buildEnqueueCall(requests: readonly JobRequest[]): calls.Call<Enqueued[]> {
   const [first] = requests;
   // The engine has faster functions for one job, and for jobs that differ in their payloads only.
-  if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first, tenantId);
-  return calls.areUniform(requests)
-    ? calls.enqueueAlike(requests, tenantId)
-    : calls.enqueueJobs(requests, tenantId);
+  if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first);
+  return calls.areUniform(requests) ? calls.enqueuePayloads(requests) : calls.enqueueJobs(requests);
 }
 
 async function enqueueOverChannel(

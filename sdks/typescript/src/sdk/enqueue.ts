@@ -3,8 +3,8 @@
 import type { z } from "zod";
 import type { Enqueued, JobRequest } from "../types/jobs.ts";
 import type { EngineClient } from "./engine-client.ts";
+import { type EnqueueOptions, readOptions, type Using } from "./enqueue-options.ts";
 import { Handle } from "./handle.ts";
-import { type EnqueueOptions, readOptions, type Using } from "./options.ts";
 import { buildPayload } from "./parameters.ts";
 
 /** The parts of a definition that enqueuing needs. */

@@ -11,10 +11,10 @@ import {
   InvalidResult,
 } from "../errors.ts";
 import { type RedactionScope, redactHead } from "../redact/index.ts";
-import type { Json, JsonObject, Outcome } from "../types/jobs.ts";
+import type { Json, JsonObject, Verdict } from "../types/jobs.ts";
 import { replaceUnencodable } from "../types/jsonb.ts";
-import { Cancel, Dead, Retry, Snooze } from "./retry.ts";
-import type { DefinitionSettings } from "./settings.ts";
+import type { DefinitionSettings } from "./definition-settings.ts";
+import { Cancel, Dead, Retry, Snooze } from "./outcome-exceptions.ts";
 import type { Suspension } from "./step-log.ts";
 
 // The engine stores errors of up to 64 KiB.
@@ -36,19 +36,6 @@ export type StopReason = "cancel" | "timeout" | "lost" | "expired" | "shutdown";
 
 export function isFinal(stop: StopReason): boolean {
   return stop === "lost" || stop === "expired" || stop === "shutdown";
-}
-
-/** How an attempt ended, in the fields of complete_jobs. */
-export interface Verdict {
-  readonly outcome: Outcome;
-  readonly result?: Json | undefined;
-  readonly error?: JsonObject | undefined;
-  readonly reason?: string | undefined;
-  readonly final?: boolean | undefined;
-  readonly retry_in_s?: number | undefined;
-  readonly run_at?: string | undefined;
-  /** Set if the job is snoozed to wait: what it waits for. */
-  readonly wait?: JsonObject | undefined;
 }
 
 export type ExceededLimit = "memory" | "cpu" | "file_size";

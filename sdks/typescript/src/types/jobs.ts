@@ -13,14 +13,16 @@ export type FinalState = (typeof FINAL_STATES)[number];
 /** The state of a job. `canceling` is a running job that was asked to stop. */
 export type State = "scheduled" | "blocked" | "queued" | "running" | "canceling" | FinalState;
 
-export type Outcome =
-  | "succeeded"
-  | "failed"
-  | "timed_out"
-  | "crashed"
-  | "canceled"
-  | "released"
-  | "snoozed";
+export const OUTCOMES = [
+  "succeeded",
+  "failed",
+  "timed_out",
+  "crashed",
+  "canceled",
+  "released",
+  "snoozed",
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
 /**
  * The result of an enqueue. `existing`: a job with this key already exists and was not changed.
@@ -58,14 +60,20 @@ export interface Enqueued {
   readonly status: EnqueueStatus;
 }
 
-/**
- * Proves to the engine, together with the worker's ID, that the worker still holds the job. A lease
- * is a bigint as decimal digits.
- */
-export interface Token {
-  readonly tenant_id: string;
+/** The lease of a running job. Its number increases with each claim, by the time of the claim. */
+export interface Lease {
   readonly job_id: string;
-  readonly lease: string;
+  readonly lease: number;
+}
+
+/** Return the lease as a string, which identifies it among all leases. */
+export function leaseKey({ job_id, lease }: Lease): string {
+  return `${job_id}.${lease}`;
+}
+
+/** Proves to the engine, together with the worker's ID, that the worker still holds the job. */
+export interface Token extends Lease {
+  readonly tenant_id: string;
 }
 
 /**
@@ -77,7 +85,7 @@ export interface Token {
 export class ClaimedJob implements Token {
   readonly tenant_id: string;
   readonly job_id: string;
-  readonly lease: string;
+  readonly lease: number;
   readonly definition: string;
   readonly version: number;
   readonly queue: string;
@@ -97,7 +105,7 @@ export class ClaimedJob implements Token {
   constructor(row: readonly (string | null)[]) {
     this.tenant_id = row[0] ?? "";
     this.job_id = row[1] ?? "";
-    this.lease = row[2] ?? "";
+    this.lease = Number(row[2]);
     this.definition = row[3] ?? "";
     this.version = Number(row[4]);
     this.queue = row[5] ?? "";
@@ -114,17 +122,21 @@ export class ClaimedJob implements Token {
   }
 }
 
-/** How an attempt ended, for complete_jobs. */
-export interface OutcomeReport extends Token {
+/** How an attempt ended. The engine decides the state of the job that follows from it. */
+export interface Verdict {
   readonly outcome: Outcome;
-  readonly started_at: string;
   readonly result?: Json | undefined;
   readonly error?: JsonObject | undefined;
   readonly reason?: string | undefined;
   readonly final?: boolean | undefined;
   readonly retry_in_s?: number | undefined;
   readonly run_at?: string | undefined;
+  /** Set if the job is snoozed to wait: what it waits for. */
   readonly wait?: JsonObject | undefined;
+}
+
+/** The process of an attempt, if it was a separate one. */
+export interface ProcessReport {
   readonly exit_code?: number | undefined;
   readonly pid?: number | undefined;
   readonly peak_memory_bytes?: number | undefined;
@@ -133,7 +145,13 @@ export interface OutcomeReport extends Token {
   readonly stderr_tail?: string | undefined;
 }
 
-export type NoteKind = "progress" | "log" | "event";
+/** An ended attempt, for complete_jobs. */
+export interface OutcomeReport extends Token, Verdict, ProcessReport {
+  readonly started_at: string;
+}
+
+export const NOTE_KINDS = ["progress", "log", "event"] as const;
+export type NoteKind = (typeof NOTE_KINDS)[number];
 
 /** A progress report, log line or custom event of a running job. */
 export interface Note extends Token {
@@ -155,9 +173,7 @@ export type SaveStatus = "ok" | "lost" | "too_large" | "too_many";
 export type SettleStatus = "ok" | "lost" | "busy";
 
 /** The settled state of a job. A repeated report is also `ok`, but without the job's state. */
-export interface Settled {
-  readonly job_id: string;
-  readonly lease: string;
+export interface Settled extends Lease {
   readonly status: SettleStatus;
   readonly state: State | null;
 }
@@ -168,9 +184,7 @@ export interface Settled {
  */
 export type WorkerCommand = "ok" | "drain" | "stop" | "unknown";
 
-export interface Beat {
-  readonly job_id: string;
-  readonly lease: string;
+export interface Beat extends Lease {
   /** `held`: another transaction has locked the lease, which was not extended. */
   readonly status: "ok" | "cancel" | "held" | "lost";
 }
@@ -214,6 +228,30 @@ export interface Job extends JobListing {
   readonly cancel_reason: string | null;
   readonly payload: JsonObject;
   readonly result: Json;
+}
+
+/** A job with its attempts and its timeline. */
+export interface History {
+  readonly job: Job;
+  readonly attempts: readonly JsonObject[];
+  readonly events: readonly JsonObject[];
+}
+
+/** A reason why a job is not running. */
+export interface Explanation {
+  readonly code: string;
+  readonly message: string;
+  /** How to start the job, if an action is necessary. */
+  readonly remedy: string | null;
+  readonly detail: Json;
+}
+
+/** Which part of a list to return. */
+export interface Page {
+  /** Maximum number of jobs. */
+  readonly limit?: number;
+  /** The last ID of the previous page. */
+  readonly before?: string;
 }
 
 /** Which jobs `listJobs` returns: those that match all given fields. */

@@ -7,8 +7,8 @@
  * claim.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import { type Call, claimJobs, claimReadableJobs, isUnreadable } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { NotFound } from "../errors.ts";
 import type { ClaimedJob } from "../types/jobs.ts";

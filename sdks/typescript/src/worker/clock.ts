@@ -6,15 +6,15 @@
 import { uptime } from "node:os";
 
 // Node's clock stops while the machine is suspended; the time since boot does not.
-const CAN_SLEEP = process.platform === "linux";
+const CAN_MEASURE = process.platform === "linux";
 const START = performance.now() / 1000;
-const START_UPTIME = CAN_SLEEP ? uptime() : 0;
+const START_UPTIME = CAN_MEASURE ? uptime() : 0;
 // The resolution of the two clocks; smaller differences are not a suspension.
 const NOISE_S = 0.5;
-let slept = 0;
+let suspendedS = 0;
 
 export function now(): number {
-  return performance.now() / 1000 + slept;
+  return performance.now() / 1000 + suspendedS;
 }
 
 /**
@@ -22,7 +22,7 @@ export function now(): number {
  * expired.
  */
 export function resync(): void {
-  if (!CAN_SLEEP) return;
-  const apart = uptime() - START_UPTIME - (performance.now() / 1000 - START);
-  if (apart > slept + NOISE_S) slept = apart;
+  if (!CAN_MEASURE) return;
+  const differenceS = uptime() - START_UPTIME - (performance.now() / 1000 - START);
+  if (differenceS > suspendedS + NOISE_S) suspendedS = differenceS;
 }

@@ -4,7 +4,6 @@
  * of the history ahead of time.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import {
   advanceOperations,
   type Call,
@@ -12,6 +11,7 @@ import {
   heartbeatJobs,
   reapJobs,
 } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Unavailable } from "../errors.ts";
 import { emit } from "../observability/logs.ts";
@@ -108,7 +108,7 @@ export class HeartbeatLoop {
 
   /** Advance a due operation by one step. While operations are due, the next step follows soon. */
   async #advanceOperations(): Promise<void> {
-    if (await this.#link.run(advanceOperations())) {
+    if ((await this.#link.run(advanceOperations())) > 0) {
       this.#beatAt = Math.min(this.#beatAt, now() + OPERATE_S);
     }
   }

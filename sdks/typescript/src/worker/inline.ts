@@ -7,9 +7,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Invalid } from "../errors.ts";
 import { jobScope } from "../redact/index.ts";
+import { CURRENT_JOB } from "../sdk/call-context.ts";
 import { Context } from "../sdk/context.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import { CURRENT_JOB } from "../sdk/job-scope.ts";
 import type { Suspension } from "../sdk/step-log.ts";
 import {
   isFinal,
@@ -27,14 +27,8 @@ import type {
   JsonObject,
   NoteKind,
 } from "../types/jobs.ts";
-import {
-  type JobServices,
-  type OnEnd,
-  type Report,
-  type Run,
-  type Runner,
-  SUCCEEDED,
-} from "./runner.ts";
+import type { JobServices } from "./job-services.ts";
+import { type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "./runner-protocol.ts";
 
 const MAX_TENANTS = 1_000;
 

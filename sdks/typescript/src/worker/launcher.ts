@@ -1,17 +1,24 @@
 /** Starts claimed jobs in time slices: passes each job to the runner of its definition. */
 
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import type { BackgroundLoop } from "../background-loop.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import { ConfigError } from "../errors.ts";
 import { emit, isEnabled, jobFields } from "../observability/logs.ts";
 import { jobScope } from "../redact/index.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import type { Isolation } from "../sdk/settings.ts";
+import type { Isolation } from "../sdk/definition-settings.ts";
 import { verdictFromError } from "../sdk/verdict.ts";
 import type { ClaimedJob } from "../types/jobs.ts";
 import { now } from "./clock.ts";
 import type { LeaseTable } from "./leases.ts";
-import { isReport, type OnEnd, RELEASED, type Report, type Run, type Runner } from "./runner.ts";
+import {
+  isReport,
+  type OnEnd,
+  RELEASED,
+  type Report,
+  type Run,
+  type Runner,
+} from "./runner-protocol.ts";
 
 // How long jobs are started before the event loop gets to other work.
 const TIME_SLICE_S = 0.01;
@@ -146,14 +153,9 @@ export function mapServedDefinitions(
   for (const definition of definitions) {
     const runner = runners.get(definition.settings.isolation);
     if (runner === undefined) continue;
-    const versions = definition.servedVersions.map((name) =>
-      Number(name.slice(name.lastIndexOf("@") + 1)),
-    );
     const serving = { definition, runner };
-    served.set(
-      definition.settings.key,
-      new Map(versions.map((version) => [version, serving] as const)),
-    );
+    const versions = definition.servedVersions.map((version) => [version, serving] as const);
+    served.set(definition.settings.key, new Map(versions));
   }
   if (served.size === 0)
     throw new ConfigError("The app has no definitions that this worker can run");

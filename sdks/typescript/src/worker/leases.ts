@@ -6,9 +6,9 @@
  */
 
 import type { StopReason } from "../sdk/verdict.ts";
-import type { Beat, ClaimedJob, Token } from "../types/jobs.ts";
+import { type Beat, type ClaimedJob, leaseKey, type Token } from "../types/jobs.ts";
 import { now, resync } from "./clock.ts";
-import type { Run } from "./runner.ts";
+import type { Run } from "./runner-protocol.ts";
 
 interface HeldLease {
   readonly run: Run;
@@ -80,7 +80,7 @@ export class LeaseTable {
     const byLease = this.#byLease();
     let isAnyHeld = false;
     for (const beat of beats) {
-      const held = byLease.get(`${beat.job_id}.${beat.lease}`);
+      const held = byLease.get(leaseKey(beat));
       if (held === undefined) continue;
       if (beat.status === "lost") {
         markLost(held);
@@ -135,9 +135,7 @@ export class LeaseTable {
   }
 
   #byLease(): Map<string, HeldLease> {
-    const entries = [...this.#held.values()].map(
-      (held) => [`${held.run.job.job_id}.${held.run.job.lease}`, held] as const,
-    );
+    const entries = [...this.#held.values()].map((held) => [leaseKey(held.run.job), held] as const);
     return new Map(entries);
   }
 }

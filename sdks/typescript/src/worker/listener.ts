@@ -3,7 +3,7 @@
  * without them, or while the connection is lost, polling finds all jobs.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { Database, ListenConnection } from "../db/database.ts";
 
 const PREFIX = "jobforge:";

@@ -48,8 +48,8 @@ export async function runWorkerCommand(isHidden: boolean): Promise<never> {
     process.exitCode = await main(isHidden);
   } catch (error) {
     emit("worker.failed", { error: String(error) }, "critical");
-    const words = error instanceof JobForgeError ? error.message : formatError(error);
-    process.stderr.write(`jobforge-worker: ${hideText(words, LOG_SCOPE)}\n`);
+    const message = error instanceof JobForgeError ? error.message : formatError(error);
+    process.stderr.write(`jobforge-worker: ${hideText(message, LOG_SCOPE)}\n`);
     process.exitCode = error instanceof Unavailable ? 7 : 1;
   }
   // Open handles of the app, or abandoned handlers, would otherwise keep the process alive.

@@ -7,17 +7,25 @@
  * lease until its outcome is settled.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import { emit, isEnabled, jobFields, type Level } from "../observability/logs.ts";
-import { RELEASED_VERDICT, type Verdict } from "../sdk/verdict.ts";
-import type { ClaimedJob, Note, OutcomeReport, Settled, Token } from "../types/jobs.ts";
+import { RELEASED_VERDICT } from "../sdk/verdict.ts";
+import {
+  type ClaimedJob,
+  leaseKey,
+  type Note,
+  type OutcomeReport,
+  type Settled,
+  type Token,
+  type Verdict,
+} from "../types/jobs.ts";
 import { now } from "./clock.ts";
 import type { LeaseTable } from "./leases.ts";
 import type { NoteBuffer } from "./notes.ts";
-import { type Report, SUCCEEDED } from "./runner.ts";
+import { type Report, SUCCEEDED } from "./runner-protocol.ts";
 
 const MAX_BATCH = 1_000;
 const MAX_BATCH_SIZE = 16 * 1024 ** 2;
@@ -131,7 +139,7 @@ export class Settler {
    */
   async #warmUp(): Promise<void> {
     this.#isWarm = true;
-    const unknownJob = { tenant_id: NO_ID, job_id: NO_ID, lease: "0" };
+    const unknownJob = { tenant_id: NO_ID, job_id: NO_ID, lease: 0 };
     await this.#link.run(succeedJobs(this.#workerId, [unknownJob], null));
   }
 
@@ -245,7 +253,7 @@ export class Settler {
     const results = hasResults ? plain.map(({ report }) => report.verdict?.result) : null;
     const unsettled = await this.#link.run(succeedJobs(this.#workerId, jobs, results));
     const wasSettled = ({ job }: FinishedRun) =>
-      unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
+      unsettled.size === 0 || !unsettled.has(leaseKey(job));
     this.#sending = [...others, ...plain.filter((finished) => !wasSettled(finished))];
     this.settled += plain.length - unsettled.size;
     if (!isEnabled("debug")) return;
@@ -257,13 +265,9 @@ export class Settler {
   async #send(sending: readonly FinishedRun[]): Promise<void> {
     const reports = sending.map(({ job, report }) => buildReport(job, report));
     const results = await this.#link.run(completeJobs(this.#workerId, reports));
-    const byLease = new Map(
-      sending.map(
-        (finished) => [`${finished.job.job_id}.${finished.job.lease}`, finished] as const,
-      ),
-    );
+    const byLease = new Map(sending.map((finished) => [leaseKey(finished.job), finished] as const));
     for (const settled of results) {
-      const finished = byLease.get(`${settled.job_id}.${settled.lease}`);
+      const finished = byLease.get(leaseKey(settled));
       if (finished === undefined) continue;
       if (settled.status === "busy") {
         this.#deferBusy(finished);
@@ -353,7 +357,7 @@ function chooseEvent(settled: Settled, verdict: Verdict): readonly [string, Leve
 function replaceRefused({ job, report, durationS }: FinishedRun, error: unknown): FinishedRun[] {
   emit("outcome.refused", { ...jobFields(job), error: String(error) }, "error");
   if (report.verdict?.error?.type === UNREADABLE) return [];
-  const words = { type: UNREADABLE, message: String(error) };
-  const verdict: Verdict = { outcome: "failed", error: words, final: true };
+  const details = { type: UNREADABLE, message: String(error) };
+  const verdict: Verdict = { outcome: "failed", error: details, final: true };
   return [new FinishedRun(job, { verdict }, durationS)];
 }

@@ -4,11 +4,11 @@
  * the jobs hold their leases; the engine recognizes duplicates.
  */
 
-import type { BackgroundLoop } from "../background-loop.ts";
 import { saveSteps } from "../calls/index.ts";
+import type { BackgroundLoop } from "../db/background-loop.ts";
 import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, InvalidResult, LeaseLost, Unavailable } from "../errors.ts";
-import type { ClaimedJob, Json, SaveStatus, Step } from "../types/jobs.ts";
+import { type ClaimedJob, type Json, leaseKey, type SaveStatus, type Step } from "../types/jobs.ts";
 import type { LeaseTable } from "./leases.ts";
 
 const MAX_BATCH = 100;
@@ -78,7 +78,7 @@ export class StepWriter {
 
   #resolve({ step, end }: PendingStep, status: SaveStatus): void {
     end(toError(step, status));
-    if (status === "lost") this.#leases.markLost(new Set([`${step.job_id}.${step.lease}`]));
+    if (status === "lost") this.#leases.markLost(new Set([leaseKey(step)]));
   }
 }
 

@@ -8,48 +8,33 @@
  * The loops run concurrently: while a claim is in flight, jobs of the previous claim run, and
  * finished jobs collect for the next settle batch. The heartbeat loop extends the leases; the lease
  * watch loop stops jobs whose lease was not extended in time. Running a job is left to the runners
- * (runner.ts).
+ * (runner-protocol.ts).
  */
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { BackgroundLoop } from "../background-loop.ts";
-import {
-  type Call,
-  enqueueChildren,
-  enqueueJobs,
-  ensurePartitions,
-  registerWorker,
-  unregisterWorker,
-} from "../calls/index.ts";
+import { type Call, ensurePartitions, registerWorker, unregisterWorker } from "../calls/index.ts";
+import { BackgroundLoop } from "../db/background-loop.ts";
 import type { Database } from "../db/database.ts";
 import { MonitoredLink, Outage } from "../db/outage.ts";
-import { emit, type Fields, isEnabled, jobFields } from "../observability/logs.ts";
+import { emit, type Fields, jobFields } from "../observability/logs.ts";
 import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
 import type { JobForge } from "../sdk/app.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import { inheritFields } from "../sdk/job-scope.ts";
-import type { Isolation } from "../sdk/settings.ts";
-import { Secrets } from "../security/secrets.ts";
-import type {
-  ClaimedJob,
-  Enqueued,
-  JobRequest,
-  Json,
-  JsonObject,
-  NoteKind,
-  WorkerCommand,
-} from "../types/jobs.ts";
+import type { Isolation } from "../sdk/definition-settings.ts";
+import { Secrets } from "../security/secret-lookup.ts";
+import type { ClaimedJob, WorkerCommand } from "../types/jobs.ts";
 import { Claimer } from "./claimer.ts";
 import { HeartbeatLoop } from "./heartbeat.ts";
 import { InlineRunner } from "./inline.ts";
 import { type IsolationOptions, ProcessRunner } from "./isolation/runner.ts";
+import { JobServices } from "./job-services.ts";
 import { type ClaimBuffer, Launcher, listServedNames, mapServedDefinitions } from "./launcher.ts";
 import { LeaseTable } from "./leases.ts";
 import { JobListener } from "./listener.ts";
 import { NoteBuffer } from "./notes.ts";
 import { checkOptions, defaultQueues, type WorkerOptions } from "./options.ts";
-import { type JobServices, RELEASED, type Report, type Runner } from "./runner.ts";
+import { RELEASED, type Report, type Runner } from "./runner-protocol.ts";
 import { Settler } from "./settler.ts";
 import { Slots } from "./slots.ts";
 import { StepWriter } from "./step-writer.ts";
@@ -61,11 +46,10 @@ const KILL_S = 5;
 const FLUSH_S = 10;
 
 /** A worker that runs the jobs of an app until it is stopped. */
-export class Worker implements JobServices {
+export class Worker {
   readonly workerId: string = randomUUID();
   readonly #app: JobForge;
   readonly #database: Database;
-  readonly #secrets: Secrets;
   readonly #jobEnvironment: readonly string[];
   readonly #drainS: number;
   readonly #registration: Call<void>;
@@ -76,7 +60,6 @@ export class Worker implements JobServices {
   readonly #leases: LeaseTable;
   readonly #notes = new NoteBuffer();
   readonly #settler: Settler;
-  readonly #stepWriter: StepWriter;
   readonly #claimBuffer: ClaimBuffer = [];
   readonly #launcher: Launcher;
   readonly #claimer: Claimer;
@@ -102,37 +85,46 @@ export class Worker implements JobServices {
     checkOptions(queues, leaseS, heartbeatS);
     this.#app = app;
     this.#database = app.database();
-    this.#secrets = new Secrets(options.secretsDir);
     this.#jobEnvironment = options.jobEnvironment ?? [];
     this.#drainS = options.drainS ?? 30;
-    this.#runners = createRunners(this, definitions, options);
+
+    const outage = new Outage();
+    const openLink = (durable: boolean) =>
+      new MonitoredLink(this.#database.createLink(durable), outage);
+    const claimLink = openLink(false);
+    const settleLink = openLink(true);
+    const stepLink = openLink(true);
+    this.#heartbeatLink = openLink(true);
+    this.#links = [claimLink, settleLink, stepLink, this.#heartbeatLink];
+
+    this.#leases = new LeaseTable(leaseS);
+    const steps = new StepWriter(this.workerId, stepLink, this.#leases);
+    const services = new JobServices({
+      workerId: this.workerId,
+      database: this.#database,
+      notes: this.#notes,
+      steps,
+      secrets: new Secrets(options.secretsDir),
+      onNote: () => this.#settleLoop.wake(),
+      onStep: () => this.#stepLoop.wake(),
+    });
+    this.#runners = createRunners(services, definitions, options);
     const served = mapServedDefinitions(definitions, this.#runners);
-    const names = listServedNames(served);
     this.#slots = new Slots(queues);
     this.#registration = registerWorker({
-      workerId: this.workerId,
+      worker_id: this.workerId,
       queues: Object.keys(queues),
       slots: this.#slots.total,
-      definitions: names,
+      definitions: listServedNames(served),
       host: hostname(),
       pid: process.pid,
       build: options.build ?? null,
     });
-
-    const outage = new Outage();
-    const claimLink = new MonitoredLink(this.#database.createLink(false), outage);
-    const settleLink = new MonitoredLink(this.#database.createLink(), outage);
-    this.#heartbeatLink = new MonitoredLink(this.#database.createLink(), outage);
-    const stepLink = new MonitoredLink(this.#database.createLink(), outage);
-    this.#links = [claimLink, settleLink, stepLink, this.#heartbeatLink];
-
-    this.#leases = new LeaseTable(leaseS);
     this.#settler = new Settler(this.workerId, settleLink, {
       leases: this.#leases,
       notes: this.#notes,
       onSettled: () => this.#notifyWaiter(),
     });
-    this.#stepWriter = new StepWriter(this.workerId, stepLink, this.#leases);
     this.#launcher = new Launcher(this.#claimBuffer, served, this.#leases, (job, report) =>
       this.#onRunEnd(job, report),
     );
@@ -165,7 +157,7 @@ export class Worker implements JobServices {
     );
     this.#claimLoop = new BackgroundLoop("claims", (loop) => this.#claimer.step(loop));
     this.#settleLoop = new BackgroundLoop("outcomes", (loop) => this.#settler.step(loop));
-    this.#stepLoop = new BackgroundLoop("steps", (loop) => this.#stepWriter.step(loop));
+    this.#stepLoop = new BackgroundLoop("steps", (loop) => steps.step(loop));
     this.#heartbeatLoop = new BackgroundLoop("heartbeat", (loop) => heartbeat.step(loop));
     this.#leaseWatchLoop = new BackgroundLoop("watch", (loop) => this.#watchLeases(loop));
     this.#jobListener = new JobListener(this.#database, this.workerId, Object.keys(queues), {
@@ -213,41 +205,6 @@ export class Worker implements JobServices {
 
   get isRunning(): boolean {
     return this.#isRunning;
-  }
-
-  // JobServices.
-
-  note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void {
-    this.#notes.add(job, kind, data);
-    this.#settleLoop.wake();
-    if (isEnabled("debug")) emit(`job.${kind}`, { ...jobFields(job), data }, "debug");
-  }
-
-  async enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
-    const requests = inheritFields(job, jobs);
-    return await this.#database.runFor(job.tenant_id, (id) => enqueueJobs(requests, id));
-  }
-
-  async saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void> {
-    const stored = this.#stepWriter.add(job, name, index, result);
-    this.#stepLoop.wake();
-    await stored;
-  }
-
-  async enqueueChildren(
-    job: ClaimedJob,
-    name: string,
-    index: number,
-    jobs: readonly JobRequest[],
-  ): Promise<readonly Enqueued[]> {
-    const step = { name, index, jobs: inheritFields(job, jobs) };
-    return await this.#database.runFor(job.tenant_id, (id) =>
-      enqueueChildren(this.workerId, job, step, id),
-    );
-  }
-
-  secret(name: string): string {
-    return this.#secrets.lookup(name);
   }
 
   async #open(): Promise<void> {
@@ -380,17 +337,17 @@ async function waitAtMost(ending: Promise<unknown>, seconds: number): Promise<vo
 }
 
 function createRunners(
-  host: JobServices,
+  services: JobServices,
   definitions: readonly Runnable[],
   options: IsolationOptions,
 ): ReadonlyMap<Isolation, Runner> {
-  const runners = new Map<Isolation, Runner>([["inline", new InlineRunner(host)]]);
+  const runners = new Map<Isolation, Runner>([["inline", new InlineRunner(services)]]);
   const isolated = definitions.filter(({ settings }) => settings.isolation === "process");
   if (isolated.length > 0) {
     runners.set(
       "process",
       new ProcessRunner(
-        host,
+        services,
         isolated.map(({ settings }) => settings),
         options,
       ),

@@ -11,12 +11,11 @@ import { Invalid, NotFound } from "../../errors.ts";
 import { eraseEnvironment, refuseDebugger } from "../../process/hardening.ts";
 import { jobScope } from "../../redact/index.ts";
 import { findApp } from "../../sdk/app.ts";
+import { CURRENT_JOB, type JobProcessChannel } from "../../sdk/call-context.ts";
 import { Context, type JobChannel } from "../../sdk/context.ts";
 import type { Runnable } from "../../sdk/definition.ts";
-import { CURRENT_JOB, type JobProcessChannel } from "../../sdk/job-scope.ts";
 import type { Suspension } from "../../sdk/step-log.ts";
 import {
-  type Verdict,
   verdictFromError,
   verdictFromInvalidResult,
   verdictFromResult,
@@ -29,6 +28,7 @@ import type {
   Json,
   JsonObject,
   NoteKind,
+  Verdict,
 } from "../../types/jobs.ts";
 import { restrictEnvironment } from "./environment.ts";
 import { encodeLine, LineDecoder, MAX_LINE_BYTES } from "./lines.ts";

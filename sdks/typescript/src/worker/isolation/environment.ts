@@ -16,14 +16,14 @@ export function buildWarmEnvironment(environment: NodeJS.ProcessEnv): NodeJS.Pro
 }
 
 /**
- * Reduce this process's environment to the variables that all jobs get, those in `letThrough`, and
+ * Reduce this process's environment to the variables that all jobs get, those in `permitted`, and
  * `own`.
  */
 export function restrictEnvironment(
-  letThrough: readonly string[],
+  permitted: readonly string[],
   own: Readonly<Record<string, string>>,
 ): void {
-  const names = new Set([...PLAIN, ...letThrough, ...Object.keys(own)]);
+  const names = new Set([...PLAIN, ...permitted, ...Object.keys(own)]);
   for (const name of Object.keys(process.env)) if (!names.has(name)) delete process.env[name];
   for (const [name, value] of Object.entries({ ...DEFAULTS, ...process.env, ...own })) {
     if (value !== undefined) process.env[name] = value;

@@ -11,18 +11,18 @@ import { JobForgeError } from "../../errors.ts";
 import { redactInBackground } from "../../redact/background.ts";
 import { jobScope, type RedactionScope } from "../../redact/index.ts";
 import type { Runnable } from "../../sdk/definition.ts";
-import type { ProcessLimits } from "../../sdk/settings.ts";
+import type { ProcessLimits } from "../../sdk/definition-settings.ts";
 import {
   type ExceededLimit,
   isFinal,
   type ProcessExit,
   type StopReason,
-  type Verdict,
   verdictFromExit,
 } from "../../sdk/verdict.ts";
-import type { ClaimedJob, JsonObject } from "../../types/jobs.ts";
+import type { ClaimedJob, JsonObject, Verdict } from "../../types/jobs.ts";
 import { now } from "../clock.ts";
-import type { JobServices, OnEnd, Run } from "../runner.ts";
+import type { JobServices } from "../job-services.ts";
+import type { OnEnd, Run } from "../runner-protocol.ts";
 import { buildWarmEnvironment } from "./environment.ts";
 import { heapFlag, limitCommand, residentBytes } from "./limits.ts";
 import { encodeLine, InvalidLine, LineDecoder, MAX_LINE_BYTES } from "./lines.ts";

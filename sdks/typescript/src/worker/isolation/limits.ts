@@ -6,7 +6,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import type { ProcessLimits } from "../../sdk/settings.ts";
+import type { ProcessLimits } from "../../sdk/definition-settings.ts";
 
 const MIB = 1024 ** 2;
 const PAGE = 4096;
@@ -21,7 +21,7 @@ export function limitCommand(
   limits: ProcessLimits,
   argv: readonly string[],
 ): readonly [string, string[]] {
-  const wishes = [
+  const settings = [
     "-c 0",
     `-n ${limits.openFiles}`,
     `-f ${Math.ceil(limits.fileSizeBytes / BLOCK)}`,
@@ -30,7 +30,7 @@ export function limitCommand(
       : [`-H -t ${limits.cpuS + CPU_OVERTIME_S}`, `-S -t ${limits.cpuS}`]),
   ];
   // A limit that the system does not support, or that is already lower, is left unchanged.
-  const script = `${wishes.map((wish) => `ulimit ${wish} 2>/dev/null`).join("; ")}; exec "$@"`;
+  const script = `${settings.map((setting) => `ulimit ${setting} 2>/dev/null`).join("; ")}; exec "$@"`;
   return ["/bin/sh", ["-c", script, "sh", ...argv]];
 }
 

@@ -1,14 +1,15 @@
 /** The messages between the worker and a job's process. */
 
-import type { Verdict } from "../../sdk/verdict.ts";
-import type {
-  ClaimedJob,
-  Enqueued,
-  JobRequest,
-  Json,
-  JsonObject,
-  NoteKind,
-  Outcome,
+import {
+  type ClaimedJob,
+  type Enqueued,
+  type JobRequest,
+  type Json,
+  type JsonObject,
+  NOTE_KINDS,
+  type NoteKind,
+  OUTCOMES,
+  type Verdict,
 } from "../../types/jobs.ts";
 
 /** Messages from the worker. */
@@ -74,17 +75,6 @@ export const MAX_OPEN_REQUESTS = 16;
 /** The worker keeps notes in memory until they are stored; the engine stores 64 KiB of each. */
 export const MAX_NOTE_BYTES = 1024 ** 2;
 
-const OUTCOMES: readonly unknown[] = [
-  "succeeded",
-  "failed",
-  "timed_out",
-  "crashed",
-  "canceled",
-  "released",
-  "snoozed",
-] satisfies Outcome[];
-const NOTE_KINDS: readonly unknown[] = ["progress", "log", "event"] satisfies NoteKind[];
-
 /**
  * Return the document as a message from a job's process, or null if it is not valid. The engine
  * would reject the whole batch, with other jobs' notes or steps, for one invalid note or step.
@@ -95,12 +85,12 @@ export function toJobMessage(document: unknown, length: number): JobMessage | nu
   const isStep = typeof name === "string" && Number.isSafeInteger(index);
   const validators: Readonly<Record<string, () => boolean>> = {
     ready: () => true,
-    note: () => length <= MAX_NOTE_BYTES && NOTE_KINDS.includes(note) && isObject(data),
+    note: () => length <= MAX_NOTE_BYTES && isOneOf(NOTE_KINDS, note) && isObject(data),
     secret: () => Number.isSafeInteger(id) && typeof name === "string",
     enqueue: () => Number.isSafeInteger(id) && areObjects(jobs),
     step: () => Number.isSafeInteger(id) && isStep,
     children: () => Number.isSafeInteger(id) && isStep && areObjects(jobs),
-    verdict: () => isObject(used) && isObject(verdict) && OUTCOMES.includes(verdict.outcome),
+    verdict: () => isObject(used) && isObject(verdict) && isOneOf(OUTCOMES, verdict.outcome),
   };
   if (typeof kind !== "string" || !Object.hasOwn(validators, kind)) return null;
   return validators[kind]?.() ? (document as unknown as JobMessage) : null;
@@ -112,4 +102,8 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function areObjects(values: unknown): boolean {
   return Array.isArray(values) && values.every(isObject);
+}
+
+function isOneOf(values: readonly string[], value: unknown): boolean {
+  return typeof value === "string" && values.includes(value);
 }

@@ -7,9 +7,10 @@ import { ConfigError } from "../../errors.ts";
 import { eraseEnvironment } from "../../process/hardening.ts";
 import { LOG_SCOPE } from "../../redact/index.ts";
 import type { Runnable } from "../../sdk/definition.ts";
-import type { DefinitionSettings, ProcessLimits } from "../../sdk/settings.ts";
+import type { DefinitionSettings, ProcessLimits } from "../../sdk/definition-settings.ts";
 import type { ClaimedJob } from "../../types/jobs.ts";
-import type { JobServices, OnEnd, Run, Runner } from "../runner.ts";
+import type { JobServices } from "../job-services.ts";
+import type { OnEnd, Run, Runner } from "../runner-protocol.ts";
 import { JobProcess, WarmProcess } from "./job-process.ts";
 import { toProfile } from "./limits.ts";
 

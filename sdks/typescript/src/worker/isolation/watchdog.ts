@@ -11,7 +11,7 @@ import { Socket } from "node:net";
 import { DEADLINE_FD } from "./messages.ts";
 
 let timer: NodeJS.Timeout | undefined;
-let heard = "";
+let received = "";
 
 function kill(): void {
   process.kill(-process.pid, "SIGKILL");
@@ -27,8 +27,8 @@ function watch(deadline: bigint): void {
 const deadlines = new Socket({ fd: DEADLINE_FD, readable: true, writable: false });
 deadlines.setEncoding("ascii");
 deadlines.on("data", (text: string) => {
-  const lines = (heard + text).split("\n");
-  heard = lines.pop() ?? "";
+  const lines = (received + text).split("\n");
+  received = lines.pop() ?? "";
   const last = lines.pop();
   if (last !== undefined) watch(BigInt(last));
 });

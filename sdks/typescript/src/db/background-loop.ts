@@ -4,8 +4,8 @@
  * it is called again.
  */
 
-import { Contended, Unavailable } from "./errors.ts";
-import { emit } from "./observability/logs.ts";
+import { Contended, Unavailable } from "../errors.ts";
+import { emit } from "../observability/logs.ts";
 
 const MIN_PAUSE_S = 0.05;
 const MAX_PAUSE_S = 5;

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { Invalid } from "../errors.ts";
 import type { Json, JsonObject } from "../types/jobs.ts";
 import { type Duration, seconds, wholeSeconds } from "./duration.ts";
-import { checkAttempts, type RetryPolicy } from "./retry.ts";
+import { checkAttempts, type RetryPolicy } from "./outcome-exceptions.ts";
 
 /** Where a job runs: in a separate process, or in the worker's event loop. */
 export type Isolation = "process" | "inline";

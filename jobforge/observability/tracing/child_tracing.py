@@ -69,8 +69,8 @@ def _warm_up_sdk() -> None:
     """
     from jobforge.observability.tracing.span_transfer import create_provider  # noqa: PLC0415 - only if the app has no provider
 
+    tracer = create_provider(_discard).get_tracer(spans.TRACER_NAME)
     for _ in range(_WARMUP_RUNS):
-        tracer = create_provider(_discard).get_tracer(spans.TRACER_NAME)
         tracer.start_span("", remote_context(_SAMPLED)).end()
 
 

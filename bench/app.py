@@ -11,12 +11,16 @@ from jobforge import Context, JobForge
 
 TENANT = UUID(int=1)
 
+WORK_S = float(os.environ.get("BENCH_WORK_S", "0"))  # CPU time that each job uses
+
 jf = JobForge(tenant=TENANT)
 
 
 @jf.job(isolation="inline")
 async def noop(n: int) -> None:
     record_start(n)
+    if WORK_S:
+        _work()
 
 
 @jf.job(isolation="inline")
@@ -29,8 +33,10 @@ async def wait_forever(n: int) -> None:
 
 
 @jf.job(queue="isolated")
-def isolated(n: int) -> None:
+def isolated(n: int) -> None:  # noqa: ARG001 - the same payload as inline
     """Do nothing, in a separate process."""
+    if WORK_S:
+        _work()
 
 
 @jf.job(queue="isolated")
@@ -43,3 +49,9 @@ def sleeper(ctx: Context, pid_file: str, *, ignores_cancel: bool) -> None:
     while time.monotonic() < deadline:
         time.sleep(60 if ignores_cancel else 0.005)
         ctx.check()
+
+
+def _work() -> None:
+    end = time.thread_time() + WORK_S
+    while time.thread_time() < end:
+        pass

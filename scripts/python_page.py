@@ -387,7 +387,7 @@ def _operations() -> Iterator[str]:
         for path in sorted((PACKAGE / "calls").glob("*.py"))
         for name, function in find_functions(f"calls.{path.stem}").items()
     }
-    calls |= find_functions("client.http_only_requests")
+    calls |= find_functions("security.api_keys") | find_functions("client.http_only_requests")
     rows: dict[str, list[str]] = {}
     for statement in shared.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):

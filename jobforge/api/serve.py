@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import os
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -83,9 +81,10 @@ async def serve(config: Config, *, until_stdin_closes: bool) -> int:
     """Serve until stopped. Return the exit code: 1 after a forced shutdown or a failed start."""
     _quiet_uvicorn()
     http_server = HttpServer(create_app(config), config)
-    interrupts.on_stop_signals(asyncio.get_running_loop(), http_server.stop)
+    loop = asyncio.get_running_loop()
+    interrupts.on_stop_signals(loop, http_server.stop)
     if until_stdin_closes:
-        _stop_on_stdin_eof(http_server)
+        interrupts.on_end_of_stdin(loop, http_server.stop)
     sock = bind_socket(config.server_host, config.server_port)
     await http_server.serve(sockets=[sock])
     logs.emit("server.stopped")
@@ -165,15 +164,3 @@ def url_from_socket(sock: socket.socket) -> str:
 def _quiet_uvicorn() -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-def _stop_on_stdin_eof(http_server: HttpServer) -> None:
-    loop = asyncio.get_running_loop()
-    stdin = sys.stdin.fileno()
-
-    def read() -> None:
-        if not os.read(stdin, 4096):
-            loop.remove_reader(stdin)
-            http_server.stop()
-
-    loop.add_reader(stdin, read)

@@ -97,7 +97,11 @@ class Call(NamedTuple, Generic[T_co]):
 
     def map_result(self, make: Callable[[T_co], U]) -> "Call[U]":
         """Return the same call with its result converted by `make`."""
-        return Call(self.function, self.arguments, self.result.map(make), *self[3:])
+        return self.with_result(self.result.map(make))
+
+    def with_result(self, result: Result[U]) -> "Call[U]":
+        """Return the same call with its response read by `result`, which has the same columns."""
+        return Call(self.function, self.arguments, result, *self[3:])
 
     def for_tenant(self, tenant_id: UUID) -> "Call[T_co]":
         return self.with_setting(_TENANT, str(tenant_id))

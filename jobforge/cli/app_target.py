@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from jobforge.config import load
+from jobforge.config import Config
 from jobforge.errors import ConfigError
 
 _DEFAULT_APP = "app.py"
 
 
-def find_target(given: str | None) -> str:
-    """Return the app from the argument or the settings, or app.py in this folder.
+def find_target(config: Config) -> str:
+    """Return the app from the settings, or app.py in this folder.
 
     Raises ConfigError if there is none.
     """
-    found = find_target_or_none(given)
+    found = find_target_or_none(config)
     if found is None:
         raise ConfigError(
             "No app specified, and there is no app.py in this folder",
@@ -23,8 +23,7 @@ def find_target(given: str | None) -> str:
     return found
 
 
-def find_target_or_none(given: str | None) -> str | None:
-    named = load(flags={"app": given}).app
-    if named is not None:
-        return named
+def find_target_or_none(config: Config) -> str | None:
+    if config.app is not None:
+        return config.app
     return _DEFAULT_APP if Path(_DEFAULT_APP).is_file() else None

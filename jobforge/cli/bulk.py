@@ -5,72 +5,46 @@ Also prompts that other commands share: `confirm` and `read_secret`.
 
 import sys
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from uuid import UUID
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
+from jobforge.cli.context import CommandContext, TenantSession
 from jobforge.errors import Conflict, Invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from uuid import UUID
-
-    from jobforge.cli.tenant_session import TenantSession
-    from jobforge.types.jobs import JobFilter
-    from jobforge.types.operations import Operation, OperationKind, OperationOptions
+from jobforge.types.jobs import JobFilter
+from jobforge.types.operations import Operation, OperationKind, OperationOptions
 
 _PAUSE_S = 0.2
 _START_TIMEOUT_S = 10.0  # for a worker or server to begin the operation
 _COUNT_LIMIT = 100_000  # jobforge.count_jobs stops counting here
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the matching jobs.")]
-WaitOption = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait for the operation and show its progress.")
-]
-
-
-@dataclass(frozen=True, slots=True)
-class BulkFlags:
-    """The flags that the bulk commands share."""
-
-    yes: bool
-    dry_run: bool
-    wait: bool
-    everything: bool = False
-
-
 def run_bulk_operation(
-    session: "TenantSession",
-    kind: "OperationKind",
-    which: "JobFilter",
-    options: "OperationOptions",
-    flags: BulkFlags,
+    context: CommandContext, kind: OperationKind, which: JobFilter, options: OperationOptions
 ) -> None:
     """Start a bulk operation on the jobs in `which` and print its id.
 
-    Exits with code 1 if the operation fails while it is watched.
+    The command has the options `BULK`. Exits with code 1 if the operation fails while it is
+    watched.
     """
-    from jobforge import calls
-
-    count = session.run(calls.count_jobs(kind, which))
+    count = context.run(calls.count_jobs(kind, which))
     label = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
-    if flags.dry_run:
+    if context.params["dry_run"]:
         output.note(f"{kind} would affect {label}")
         typer.echo(str(count))
         return
     if count == 0:
         output.note("No matching jobs")
         return
-    if not flags.yes:
+    if not context.params["yes"]:
         confirm(f"{kind} {label}", hint="Pass --yes to confirm, or --dry-run to count the jobs")
-    operation_id = session.run(calls.start_operation(kind, which, options))
+    operation_id = context.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
-    if flags.wait:
-        watch_operation(session, operation_id)
+    if context.params["wait"]:
+        watch_operation(context.session, operation_id)
 
 
 def read_secret(name: str) -> str:
@@ -98,14 +72,12 @@ def confirm(action: str, *, hint: str = "Pass --yes to confirm") -> None:
 
 
 def watch_operation(
-    session: "TenantSession", operation_id: "UUID", advance: "Callable[[], bool] | None" = None
-) -> "Operation":
+    session: TenantSession, operation_id: UUID, advance: Callable[[], bool] | None = None
+) -> Operation:
     """Show the progress until the operation finishes; exit with code 1 if it failed.
 
     `advance` runs one step of the operation in this process and returns False if none is due.
     """
-    from jobforge import calls
-
     began = time.monotonic()
     waits_for: str | None = None
     with output.show_progress("working") as report:
@@ -137,7 +109,7 @@ def watch_operation(
     return operation
 
 
-def _summary(operation: "Operation") -> str:
+def _summary(operation: Operation) -> str:
     skipped = f", {operation.skipped:,} skipped" if operation.skipped else ""
     reason = f": {operation.reason}" if operation.reason else ""
     return f"{operation.state}  {operation.done:,} of {operation.matched:,}{skipped}{reason}"

@@ -1,23 +1,20 @@
 """Set up the `jobforge dev` database (schema, tenant, key) and print how to run an app's jobs."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-from uuid import uuid4
-
-if TYPE_CHECKING:
-    from jobforge.db.connection import Connection
-    from jobforge.security.api_keys import PlaintextApiKey
+import shutil
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import typer
 
-from jobforge.errors import Json
+from jobforge.errors import Json, NotFound
 
 if TYPE_CHECKING:
+    from jobforge.db.connection import Connection
     from jobforge.sdk.definition import Definition
-import shutil
-import sys
+    from jobforge.security.api_keys import PlaintextApiKey
 
 DEV_TENANT = "acme"
 
@@ -26,7 +23,6 @@ def prepare_database(conn: "Connection") -> int:
     """Migrate the schema and create the tenant. Return the number of schema files applied."""
     from jobforge import calls, db
     from jobforge.db.migrate import migrate
-    from jobforge.errors import NotFound
 
     applied = len(migrate(conn))
     try:
@@ -63,7 +59,7 @@ def find_or_create_key(path: Path, conn: "Connection") -> "PlaintextApiKey":
 _SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": ":=[]"}
 
 
-def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
+def print_introduction(definitions: Iterable["Definition[..., Any]"]) -> None:
     own = find_program()
     typer.echo("\n  Run the app's jobs from another terminal:")
     for definition in definitions:

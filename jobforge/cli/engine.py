@@ -1,24 +1,18 @@
 """Open the engine for a command: a database connection, or a server over HTTP with an API key."""
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-import typer
-
-from jobforge.cli.database import DatabaseUrlOption, find_url
-from jobforge.cli.options import CommandFunction, replace_parameter
-from jobforge.config import load
+from jobforge.client.address import ServerAddress, address_from_config
+from jobforge.config import Config
 from jobforge.errors import (
     ConfigError,
     Denied,
-    Invalid,
     InvalidPayload,
+    Json,
     NotFound,
     Unauthenticated,
     Unavailable,
@@ -29,52 +23,14 @@ if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
     from jobforge.artifacts.artifact_reference import ArtifactSource
     from jobforge.calls import Call
-    from jobforge.client.address import ServerAddress
     from jobforge.client.transport import Transport
     from jobforge.db import Connection
-    from jobforge.types.api_keys import Role
+    from jobforge.security.vault import TenantKey
     from jobforge.types.jobs import Job, JobRequest
 
 T = TypeVar("T")
 
-ServerUrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--server",
-        metavar="URL",
-        help="Server URL, instead of a database. Default: JOBFORGE_SERVER or jobforge.toml.",
-    ),
-]
-_KEY_HELP = "API key for the server. Prefer JOBFORGE_KEY: other users can see arguments."
-ApiKeyOption = Annotated[
-    str | None, typer.Option("--api-key", "--key", metavar="KEY", help=_KEY_HELP)
-]
-# For commands whose --key is a job's idempotency key.
-ApiKeyOptionWithoutAlias = Annotated[
-    str | None, typer.Option("--api-key", metavar="KEY", help=_KEY_HELP)
-]
-
-KeyIdAndText = tuple[UUID, str]  # the key itself is shown only once
 _RETRIES = 2  # few, because a user is waiting
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """The options that select the database or the server."""
-
-    database_url: str | None = None
-    server: str | None = None
-    api_key: str | None = None
-
-    def find_server(self) -> "ServerAddress | None":
-        """Return the server's address, or None if the command uses a database.
-
-        Raises ConfigError if both are set in the same place, or if the server has no API key.
-        """
-        from jobforge.client.address import address_from_config
-
-        flags = {"database_url": self.database_url, "server": self.server, "key": self.api_key}
-        return address_from_config(load(flags=flags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +38,7 @@ class DirectEngine:
     """The engine over a database connection. Work that a server does otherwise is done here."""
 
     conn: "Connection"
+    config: Config
 
     def run(self, call: "Call[T]") -> T:
         from jobforge import db
@@ -133,33 +90,33 @@ class DirectEngine:
         path = find_artifact_key(job, of).path  # first: NotFound must not require a store
         yield self._open_artifacts().store.open(path)
 
-    def create_key(
-        self,
-        name: str,
-        role: "Role",
-        *,
-        scopes: Sequence[str] | None,
-        expires_at: datetime | None,
-        tenant_id: UUID | None,
-    ) -> KeyIdAndText:
-        from jobforge import calls
-        from jobforge.api.auth.permissions import SCOPES
-        from jobforge.security.api_keys import generate_api_key
+    def open_tenant_key(self, tenant_id: UUID) -> "TenantKey":
+        """Return the key that seals the tenant's secrets."""
+        from jobforge.security.vault import open_vault
 
-        for scope in set(scopes or ()) - set(SCOPES):
-            hint = "Use AREA:read or AREA:write, such as jobs:read"
-            raise Invalid(f"Invalid scope {scope!r}", field="scopes", hint=hint)
-        created = generate_api_key()
-        call = calls.create_api_key(
-            name,
-            role,
-            lookup=created.lookup,
-            hash=created.hash,
-            scopes=scopes,
-            expires_at=expires_at,
-            tenant_id=tenant_id,
-        )
-        return self.run(call), created.text
+        return self.run(open_vault(self.config).build_tenant_key_call(tenant_id))
+
+    def check_scopes(self, scopes: Iterable[str]) -> None:
+        """Check the scopes of a new API key."""
+        from jobforge.api.auth.permissions import check_scopes
+
+        check_scopes(scopes)
+
+    def check_url(self, url: str) -> None:
+        """Check the URL against the egress policy."""
+        from jobforge.connectors.egress import policy_from_config, read_url
+
+        read_url(url, policy_from_config(self.config))
+
+    def prepare_connector(
+        self, config_id: UUID, given: Mapping[str, Json], tenant_id: UUID
+    ) -> Mapping[str, Json]:
+        """Check a connector configuration, and seal its secrets."""
+        from jobforge.connectors.configuration import needs_seal, prepare_config
+        from jobforge.connectors.egress import policy_from_config
+
+        key = self.open_tenant_key(tenant_id) if needs_seal(given) else None
+        return prepare_config(given, config_id, key, policy_from_config(self.config))
 
     def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
         """Erase a job's data and delete its artifacts."""
@@ -183,26 +140,16 @@ class DirectEngine:
         found = artifacts.delete_tenant(tenant_id)
         return self.run(calls.confirm_erasure(erasure, found=found))
 
-    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
-        from jobforge import calls
-        from jobforge.security.api_keys import generate_api_key
-
-        created = generate_api_key()
-        call = calls.rotate_api_key(
-            key_id, lookup=created.lookup, hash=created.hash, overlap_s=overlap_s
-        )
-        return self.run(call), created.text
-
     def _open_artifacts(self) -> "Artifacts":
         from jobforge.artifacts import open_artifacts
         from jobforge.artifacts.default_location import with_default_artifacts
 
-        return open_artifacts(with_default_artifacts(load(), self.conn.info.dsn))
+        return open_artifacts(with_default_artifacts(self.config, self.conn.info.dsn))
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteEngine:
-    """The engine over a server's HTTP API. The server generates keys and checks payloads."""
+    """The engine over a server's HTTP API. The server checks what it stores, and seals secrets."""
 
     transport: "Transport"
 
@@ -216,7 +163,6 @@ class RemoteEngine:
         return self.transport.run(whoami()).tenant_id
 
     def prepare_job(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - same signature as DirectEngine
-        """Return the job unchanged: the server checks and stores its payload."""
         return job
 
     @contextmanager
@@ -226,21 +172,22 @@ class RemoteEngine:
         with open_chunks(self.transport, ArtifactRequest(job.id, of, job.tenant_id)) as found:
             yield found
 
-    def create_key(
-        self,
-        name: str,
-        role: "Role",
-        *,
-        scopes: Sequence[str] | None,
-        expires_at: datetime | None,
-        tenant_id: UUID | None,
-    ) -> KeyIdAndText:
-        from jobforge.client.http_only_requests import create_key
+    def open_tenant_key(self, tenant_id: UUID) -> None:
+        """Return None: the server has the key."""
 
-        created = self.transport.run(
-            create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
-        )
-        return created.id, created.text
+    def check_scopes(self, scopes: Iterable[str]) -> None:
+        """Do nothing: the server knows its scopes."""
+
+    def check_url(self, url: str) -> None:
+        """Do nothing: the server has the egress policy."""
+
+    def prepare_connector(
+        self,
+        config_id: UUID,  # noqa: ARG002 - same signature as DirectEngine
+        given: Mapping[str, Json],
+        tenant_id: UUID,  # noqa: ARG002 - same signature as DirectEngine
+    ) -> Mapping[str, Json]:
+        return given
 
     def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
         """Erase a job's data. The server deletes the artifacts."""
@@ -252,53 +199,44 @@ class RemoteEngine:
         """Return False: workers and servers run the steps."""
         return False
 
-    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
-        from jobforge.client.http_only_requests import rotate_key
-
-        created = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
-        return created.id, created.text
-
 
 CliEngine = DirectEngine | RemoteEngine
 
 
 @contextmanager
-def open_engine(connection: ConnectionOptions) -> Iterator[CliEngine]:
+def open_engine(config: Config) -> Iterator[CliEngine]:
     """Open a DirectEngine or a RemoteEngine. Connection errors get a hint."""
-    server = connection.find_server()
-    if server is not None:
+    server = config.server and address_from_config(config)
+    if server:
         with open_remote_engine(server) as engine:
             yield engine
         return
     from jobforge import db
 
-    with (
-        interrupts.enforce_exit(),
-        explain_database_errors(),
-        db.connect(find_url(connection.database_url)) as conn,
-    ):
-        yield DirectEngine(conn)
+    with interrupts.enforce_exit(), explain_database_errors(), db.connect(find_url(config)) as conn:
+        yield DirectEngine(conn, config)
 
 
-def with_engine(command: CommandFunction) -> CommandFunction:
-    """Decorate a command: pass it an open `engine` and add the connection options."""
-
-    @wraps(command)
-    def run(
-        *, database_url: str | None, server: str | None, api_key: str | None, **arguments: object
-    ) -> None:
-        with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
-            command(engine=engine, **arguments)
-
-    return replace_parameter(run, "engine", connection_options(command))
+def find_url(config: Config) -> str:
+    """Return the configured database URL, or the URL of the running `jobforge dev`."""
+    if config.database_url is None and config.server is not None:
+        raise ConfigError(
+            "This command needs a database, but the settings specify a server",
+            hint="Pass --database-url, or set JOBFORGE_DATABASE_URL instead of JOBFORGE_SERVER",
+        )
+    return config.database_url or _dev_url(config)
 
 
-def connection_options(command: CommandFunction) -> dict[str, Any]:
-    """Return the connection options. A command with its own `key` option gets no --key alias."""
-    key = (
-        ApiKeyOptionWithoutAlias if "key" in inspect.signature(command).parameters else ApiKeyOption
-    )
-    return {"database_url": DatabaseUrlOption, "server": ServerUrlOption, "api_key": key}
+def _dev_url(config: Config) -> str:
+    from jobforge.embedded import Embedded
+
+    server = Embedded(config.postgres_dir).running()
+    if server is None:
+        raise ConfigError(
+            "No database specified, and `jobforge dev` is not running in this folder",
+            hint="Pass --database-url, set JOBFORGE_DATABASE_URL, or run: jobforge dev",
+        )
+    return server.url()
 
 
 @contextmanager
@@ -342,7 +280,7 @@ def explain_server_errors() -> Iterator[None]:
 
 
 @contextmanager
-def open_remote_engine(server: "ServerAddress") -> Iterator[RemoteEngine]:
+def open_remote_engine(server: ServerAddress) -> Iterator[RemoteEngine]:
     """Open a RemoteEngine for the server."""
     try:
         from jobforge.client.transport import Transport

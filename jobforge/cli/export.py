@@ -3,22 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from jobforge import calls
 from jobforge.cli import job_view, output
+from jobforge.cli.context import TenantSession
 from jobforge.cli.listing_output import parse_field_names
 from jobforge.errors import Json, NotFound
-
-if TYPE_CHECKING:
-    from jobforge.cli.tenant_session import TenantSession
-    from jobforge.types.jobs import JobListing
+from jobforge.types.jobs import Job, JobListing
 
 RowWriter = Callable[[Sequence[str], Iterable[output.OutputRow]], Iterator[bytes]]
 
 
 def export_jobs(
-    session: "TenantSession",
-    pages: "Iterable[Sequence[JobListing]]",
+    session: TenantSession,
+    pages: Iterable[Sequence[JobListing]],
     names: Sequence[str],
     write: RowWriter,
     to: str,
@@ -42,8 +40,6 @@ def export_jobs(
 
 def parse_job_fields(text: str | None) -> list[str]:
     """Return the field names in --fields, or all fields of a job."""
-    from jobforge.types.jobs import Job
-
     return [each.name for each in fields(Job)] if text is None else parse_field_names(text, Job)
 
 
@@ -71,11 +67,9 @@ def _to_report_cell(value: Json) -> Json:
 
 
 def _read_documents(
-    session: "TenantSession", pages: "Iterable[Sequence[JobListing]]", names: Sequence[str]
+    session: TenantSession, pages: Iterable[Sequence[JobListing]], names: Sequence[str]
 ) -> Iterator[output.OutputRow]:
     """Return the jobs' documents. Jobs are read one by one only for fields that lists lack."""
-    from jobforge.types.jobs import JobListing
-
     jobs = chain.from_iterable(pages)
     if {each.name for each in fields(JobListing)}.issuperset(names):
         return map(job_view.to_listing_document, jobs)
@@ -83,11 +77,9 @@ def _read_documents(
 
 
 def _read_whole_jobs(
-    session: "TenantSession", jobs: "Iterable[JobListing]"
+    session: TenantSession, jobs: Iterable[JobListing]
 ) -> Iterator[output.OutputRow]:
     """Yield each job as it is when it is read; skip jobs that retention has deleted by then."""
-    from jobforge import calls
-
     for job in jobs:
         try:
             found = session.run(calls.get_job(job.id))

@@ -1,19 +1,16 @@
 """Print the findings of `jobforge doctor` as text."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import typer
 
 from jobforge.cli import output
-
-if TYPE_CHECKING:
-    from jobforge.db.doctor.findings import Finding
+from jobforge.db.doctor.findings import Finding
 
 _MARKS = {"ok": "✓", "warning": "!", "failed": "✗"}
 
 
-def print_findings(findings: "Iterable[Finding]") -> None:
+def print_findings(findings: Iterable[Finding]) -> None:
     for finding in findings:
         typer.echo(f"{_MARKS[finding.grade]} {finding.check:<12}{output.clean(finding.message)}")
         if finding.fix:

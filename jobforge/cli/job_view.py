@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import typer
 
 from jobforge.cli import output
 from jobforge.errors import Json
-
-if TYPE_CHECKING:
-    from jobforge.types.job_history import Attempt, JobEvent, JobHistory, StoredStep
-    from jobforge.types.jobs import Job, JobListing
+from jobforge.redact import redact
+from jobforge.types.job_history import Attempt, JobEvent, JobHistory, StoredStep
+from jobforge.types.jobs import Job, JobListing
 
 _ATTEMPT_FIELDS = (
     *("worker_id", "started_at", "ended_at", "error", "exit_code", "pid"),
@@ -20,7 +18,7 @@ _ATTEMPT_FIELDS = (
 _STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs", "until")
 
 
-def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
+def to_history_document(history: JobHistory, steps: Sequence[StoredStep]) -> dict[str, Json]:
     """Return the history as a JSON object. All values that programs write are redacted."""
     return {
         "job": to_job_document(history.job),
@@ -36,23 +34,23 @@ def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") ->
     }
 
 
-def to_job_document(job: "Job") -> dict[str, Json]:
+def to_job_document(job: Job) -> dict[str, Json]:
     """Return all fields of a job as a JSON object."""
     return _redact_fields(job, "payload", "result", "error", "cancel_reason")
 
 
-def to_listing_document(job: "JobListing") -> dict[str, Json]:
+def to_listing_document(job: JobListing) -> dict[str, Json]:
     """Return the fields of a listed job as a JSON object."""
     return _redact_fields(job, "error")
 
 
 def _redact_fields(
-    thing: "Job | JobListing | Attempt | JobEvent | StoredStep", *names: str
+    thing: Job | JobListing | Attempt | JobEvent | StoredStep, *names: str
 ) -> dict[str, Json]:
-    return {**asdict(thing), **{name: _redact(getattr(thing, name)) for name in names}}
+    return {**asdict(thing), **{name: redact(getattr(thing, name)) for name in names}}
 
 
-def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
+def print_history(history: JobHistory, steps: Sequence[StoredStep]) -> None:
     document = to_history_document(history, steps)
     output.print_fields(
         {name: document["job"][name] for name in document["job"] if name != "lease"}
@@ -68,7 +66,7 @@ def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
     _print_section("timeline", document["events"], ("at", "kind", "actor", "data"))
 
 
-def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:
+def _print_attempt(attempt: Attempt, shown: dict[str, Json]) -> None:
     typer.echo(f"\nattempt {attempt.attempt}: {_describe_attempt(attempt)}")
     output.print_fields({name: shown[name] for name in _ATTEMPT_FIELDS}, indent=2)
     for stream in ("stdout_tail", "stderr_tail"):
@@ -86,15 +84,9 @@ def _print_section(title: str, rows: list[dict[str, Json]], names: tuple[str, ..
         typer.echo("  " + "  ".join(word for word in words if word))
 
 
-def _describe_attempt(attempt: "Attempt") -> str:
+def _describe_attempt(attempt: Attempt) -> str:
     if attempt.ended_at is None:
         return "in progress"
     return (
         f"{attempt.outcome} after {output.format_duration(attempt.ended_at - attempt.started_at)}"
     )
-
-
-def _redact(value: Json) -> Json:
-    from jobforge.redact import redact
-
-    return redact(value)

@@ -3,19 +3,19 @@
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
+from jobforge.cli.context import TenantSession
 from jobforge.errors import Json, WaitTimeout
+from jobforge.redact import redact
 from jobforge.timing.backoff import ExponentialBackoff
-
-if TYPE_CHECKING:
-    from jobforge.cli.tenant_session import TenantSession
-    from jobforge.types.job_history import JobEvent, JobHistory
-    from jobforge.types.jobs import Job
+from jobforge.types.job_history import JobEvent, JobHistory
+from jobforge.types.jobs import Job
 
 TimeoutOption = Annotated[
     str | None,
@@ -29,12 +29,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 def wait_for_job(
-    session: "TenantSession",
+    session: TenantSession,
     job_id: UUID,
     *,
     timeout_s: float | None = None,
     on_note: Callable[["JobEvent"], None] | None = None,
-) -> "Job":
+) -> Job:
     """Poll until the job finishes and return it, calling `on_note` for each note of the job.
 
     Raises WaitTimeout, NotFound.
@@ -54,22 +54,18 @@ def wait_for_job(
     raise WaitTimeout(f"Job {job_id} did not finish within {timeout_s:g} seconds")
 
 
-def print_note(note: "JobEvent") -> None:
+def print_note(note: JobEvent) -> None:
     """Print a note as a line of text."""
     typer.echo(f"{note.at.astimezone():%H:%M:%S}  {output.clean(format_note(note))}")
 
 
-def print_note_as_json(note: "JobEvent") -> None:
-    from jobforge.redact import redact
-
+def print_note_as_json(note: JobEvent) -> None:
     data = redact(note.data)
     output.print_json_line({"at": note.at, "kind": note.kind, "actor": note.actor, "data": data})
 
 
-def to_finished_document(job: "Job") -> dict[str, Json]:
+def to_finished_document(job: Job) -> dict[str, Json]:
     """Return the outcome of a job as a JSON object."""
-    from jobforge.redact import redact
-
     return {
         "job_id": job.id,
         "state": job.state,
@@ -80,7 +76,7 @@ def to_finished_document(job: "Job") -> dict[str, Json]:
     }
 
 
-def print_finished_job(job: "Job", *, as_json: bool) -> None:
+def print_finished_job(job: Job, *, as_json: bool) -> None:
     """Print the job's outcome; exit with code 1 unless the job succeeded."""
     if as_json:
         output.print_json(to_finished_document(job))
@@ -91,10 +87,8 @@ def print_finished_job(job: "Job", *, as_json: bool) -> None:
 
 
 def _poll_job(
-    session: "TenantSession", job_id: UUID, timeout_s: float | None
+    session: TenantSession, job_id: UUID, timeout_s: float | None
 ) -> Iterator["JobHistory"]:
-    from jobforge import calls
-
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5)
     while True:
@@ -106,15 +100,11 @@ def _poll_job(
         time.sleep(min(pause, left))
 
 
-def _list_notes(session: "TenantSession", job_id: UUID, after: datetime | None) -> list["JobEvent"]:
-    from jobforge import calls
-
+def _list_notes(session: TenantSession, job_id: UUID, after: datetime | None) -> list["JobEvent"]:
     return session.run(calls.list_notes(job_id, after=after, kinds=_NOTE_KINDS, limit=_PAGE))
 
 
-def format_note(note: "JobEvent") -> str:
-    from jobforge.redact import redact
-
+def format_note(note: JobEvent) -> str:
     data = {name: value for name, value in dict(redact(note.data)).items() if name != "lease"}
     if note.kind == "progress":
         return _format_progress(data)
@@ -131,9 +121,7 @@ def _format_progress(data: dict[str, Json]) -> str:
     return f"progress {amount} {data.get('message') or ''}".rstrip()
 
 
-def _format_finished_job(job: "Job") -> str:
-    from jobforge.redact import redact
-
+def _format_finished_job(job: Job) -> str:
     took = output.format_duration((job.finished_at or job.created_at) - job.created_at)
     if job.state == "succeeded":
         result = "" if job.result is None else f"  {output.format_cell(redact(job.result))}"

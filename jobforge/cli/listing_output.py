@@ -1,98 +1,71 @@
 """Print listings as a table, JSON or JSON Lines, page by page, with selected fields."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial, wraps
+from functools import partial
 from itertools import chain
-from typing import Annotated, Any, TypeVar
-
-import typer
+from typing import Any, TypeVar
 
 from jobforge.cli import output
-from jobforge.cli.options import (
-    AsJson,
-    CommandFunction,
-    NoHeader,
-    replace_parameter,
-    suggest_similar,
-)
+from jobforge.cli.options import suggest_similar
 from jobforge.errors import Invalid
 
 T = TypeVar("T")
 
-FieldNames = Annotated[
-    str | None,
-    typer.Option("--fields", metavar="A,B", help="Fields to print, named as in the HTTP API."),
-]
-_OPTIONS: dict[str, Any] = {
-    "as_json": AsJson,
-    "as_json_lines": Annotated[
-        bool, typer.Option("--jsonl", help="Print one JSON object per line.")
-    ],
-    "field_names": FieldNames,
-    "no_header": NoHeader,
-}
+_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ListingFormat:
     """The output format and fields of a listing."""
 
-    as_json: bool
-    as_json_lines: bool
-    field_names: str | None
+    as_json: bool = False
+    as_json_lines: bool = False
+    field_names: str | None = None
     no_header: bool = False
+    quiet: bool = False
 
-
-def with_listing_format(command: CommandFunction) -> CommandFunction:
-    """Decorate a command: pass it the ListingFormat `form` and add the format options."""
-
-    @wraps(command)
-    def run(
-        *,
-        as_json: bool | None,
-        as_json_lines: bool | None,
-        field_names: str | None,
-        no_header: bool | None,
-        **arguments: object,
-    ) -> None:
-        if as_json and as_json_lines:
+    def __post_init__(self) -> None:
+        if self.as_json and self.as_json_lines:
             raise Invalid("--json and --jsonl can't be used together")
-        form = ListingFormat(bool(as_json), bool(as_json_lines), field_names, bool(no_header))
-        command(form=form, **arguments)
 
-    return replace_parameter(run, "form", _OPTIONS)
+
+def read_pages(
+    read: Callable[[int, T | None], list[T]], limit: int | None = None
+) -> Iterator[list[T]]:
+    """Yield pages of at most `limit` things in total.
+
+    `read` returns a page of the given size, after the last thing of the previous page.
+    """
+    last, remaining = None, limit
+    while remaining is None or remaining > 0:
+        size = _PAGE if remaining is None else min(remaining, _PAGE)
+        page = read(size, last)
+        yield page
+        if len(page) < size:
+            return
+        remaining = None if remaining is None else remaining - size
+        last = page[-1]
 
 
 def print_listing(
-    things: Sequence[T],
-    kind: type[T],
-    line: Callable[[T], output.OutputRow] | None = None,
-    document: Callable[[T], output.OutputRow] | None = None,
-    *,
-    form: ListingFormat,
-    quiet: bool = False,
-) -> None:
-    """Print a listing. `line` returns a table row, `document` all fields; default: asdict."""
-    print_pages([things], kind, line, document, form=form, quiet=quiet)
-
-
-def print_pages(
     pages: Iterable[Sequence[T]],
     kind: type[T],
     line: Callable[[T], output.OutputRow] | None = None,
     document: Callable[[T], output.OutputRow] | None = None,
     *,
     form: ListingFormat,
-    quiet: bool = False,
 ) -> None:
-    """Print a listing page by page; parameters as in `print_listing`."""
+    """Print a listing, page by page.
+
+    `line` returns a table row, `document` all fields; default: asdict.
+    """
     whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # T is a dataclass
     shown = whole if form.as_json or form.as_json_lines or line is None else line
     if form.field_names is not None:
         shown = partial(_pick_fields, whole, parse_field_names(form.field_names, kind))
     rows = ([shown(thing) for thing in page] for page in pages)
-    if quiet:
+    if form.quiet:
         output.print_lines(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # commands with -q list objects with an id
     elif form.as_json:
         output.print_array(chain.from_iterable(rows))

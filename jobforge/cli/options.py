@@ -1,18 +1,25 @@
-"""Options that several commands share, and helpers to define and check options."""
+"""Options that several commands share, checks of their values, and settings of Typer."""
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from jobforge.errors import Invalid
 
-CommandFunction = Callable[..., None]
+# Importing Rich would double the start time. --debug shows tracebacks instead.
+TYPER_SETTINGS: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "add_completion": False,  # replaced by the `completion` command
+}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only IDs.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="Omit the header line of the table.")]
+FieldNames = Annotated[
+    str | None,
+    typer.Option("--fields", metavar="A,B", help="Fields to print, named as in the HTTP API."),
+]
 LimitOption = Annotated[
     int, typer.Option(min=1, max=200, metavar="N", help="Maximum number of results.")
 ]
@@ -30,6 +37,34 @@ PayloadArgument = Annotated[
     ),
 ]
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait for the operation and show its progress.")
+]
+ReasonOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Reason, stored with the jobs.")
+]
+NewAttemptsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="Number of new attempts per job (default: the job's own number)."
+    ),
+]
+MaxStartsOption = Annotated[
+    str | None, typer.Option(metavar="N/PERIOD", help="Maximum starts: 10/s, 100/m or 5/30s.")
+]
+BurstOption = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Maximum burst. Default: the N of --rate.")
+]
+LogFormatOption = Annotated[
+    str | None,
+    typer.Option(metavar="json|text", help="Log format. Default: text on a terminal, else json."),
+]
+LogLevelOption = Annotated[
+    str | None,
+    typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
+]
+
 # Makes a process drain when its stdin closes, so that it never outlives its parent.
 UNTIL_STDIN_CLOSES = "--until-stdin-closes"
 INTRODUCE = "--introduce"
@@ -39,20 +74,6 @@ MetricsPort = Annotated[
         metavar="PORT", help="Port for Prometheus metrics (see metrics_host). Default: none."
     ),
 ]
-
-
-def replace_parameter(
-    run: CommandFunction, parameter: str, options: Mapping[str, Any]
-) -> CommandFunction:
-    """Replace one parameter in the signature that Typer reads of `run` by these options."""
-    own = inspect.signature(run).parameters.values()
-    parameters = [each for each in own if each.name != parameter] + [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
-        for name, option in options.items()
-    ]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # typer reads it
-    return run
 
 
 def check_choice(option: str, text: str, words: Iterable[str]) -> str:

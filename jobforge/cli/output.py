@@ -83,6 +83,15 @@ def print_value(name: str, value: object, *, as_json: bool) -> None:
         typer.echo(str(value))
 
 
+def print_new_secret(name: str, text: str, owner: str, owner_id: object, *, as_json: bool) -> None:
+    """Print a secret that cannot be retrieved again, and the ID of its owner."""
+    if as_json:
+        print_json({"id": str(owner_id), name: text})
+    else:
+        typer.echo(text)
+        note(f"{owner} ID: {owner_id}; the {name} is not shown again")
+
+
 def print_lines(values: Iterable[object]) -> None:
     """Print one value per line, such as an ID."""
     for value in values:

@@ -6,20 +6,20 @@ The list commands use the same row formats.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
+from jobforge import calls
 from jobforge.cli import output
+from jobforge.cli.context import find_tenant_or_all
 from jobforge.cli.engine import CliEngine
-from jobforge.cli.tenant_session import find_tenant_or_all
 from jobforge.errors import Denied, Json
-
-if TYPE_CHECKING:
-    from jobforge.types.definitions import QueueInfo
-    from jobforge.types.jobs import JobListing
-    from jobforge.types.statistics import Usage
-    from jobforge.types.tenants import TenantInfo
-    from jobforge.types.workers import WorkerInfo
+from jobforge.redact import redact
+from jobforge.types.definitions import QueueInfo
+from jobforge.types.jobs import JobFilter, JobListing
+from jobforge.types.statistics import Usage
+from jobforge.types.tenants import TenantInfo
+from jobforge.types.workers import WorkerInfo
 
 T = TypeVar("T")
 OverviewRows = list[dict[str, Json]]
@@ -51,10 +51,10 @@ class Overview:
 
     at: datetime
     tenant: str | None
-    queues: "list[QueueInfo]"
+    queues: list[QueueInfo]
     tenants: list[TenantUsage] | None
-    workers: "list[WorkerInfo] | None"
-    jobs: "list[JobListing]"
+    workers: list[WorkerInfo] | None
+    jobs: list[JobListing]
 
     @property
     def summary(self) -> str:
@@ -84,8 +84,6 @@ def read_overview(
     For all tenants, the jobs are those of `jobs_tenant_id`; default: the tenant with the most
     attempts in the last hour.
     """
-    from jobforge import calls
-
     named = find_tenant_or_all(engine, tenant)
     tenants = _read_if_allowed(lambda: _read_tenants(engine)) if named is None else None
     workers = _read_if_allowed(lambda: engine.run(calls.list_workers()))
@@ -100,7 +98,7 @@ def read_overview(
     )
 
 
-def to_queue_row(queue: "QueueInfo") -> dict[str, Json]:
+def to_queue_row(queue: QueueInfo) -> dict[str, Json]:
     limits = [f"{queue.max_running} running"] if queue.max_running else []
     if queue.rate_limit:
         limits.append(f"{queue.rate_limit} in {queue.rate_period_s:g} s")
@@ -115,7 +113,7 @@ def to_queue_row(queue: "QueueInfo") -> dict[str, Json]:
     }
 
 
-def to_worker_row(worker: "WorkerInfo") -> dict[str, Json]:
+def to_worker_row(worker: WorkerInfo) -> dict[str, Json]:
     return {
         "id": worker.id,
         "state": worker.state,
@@ -131,9 +129,7 @@ def to_worker_row(worker: "WorkerInfo") -> dict[str, Json]:
     }
 
 
-def to_job_row(job: "JobListing") -> dict[str, Json]:
-    from jobforge.redact import redact
-
+def to_job_row(job: JobListing) -> dict[str, Json]:
     error = dict(redact(job.error or {}))
     cause = ": ".join(filter(None, (error.get("type"), error.get("message"))))
     return {
@@ -149,8 +145,6 @@ def to_job_row(job: "JobListing") -> dict[str, Json]:
 
 def _read_tenants(engine: CliEngine) -> list[TenantUsage]:
     """Return tenants with settings or recent attempts, most attempts in the last hour first."""
-    from jobforge import calls
-
     since = datetime.now(UTC) - _WINDOW
     known = {tenant.id: tenant for tenant in engine.run(calls.list_tenants())}
     used = {each.tenant_id: each for each in engine.run(calls.meter_tenants(since))}
@@ -160,9 +154,7 @@ def _read_tenants(engine: CliEngine) -> list[TenantUsage]:
     return sorted(tenants, key=lambda tenant: (-tenant.attempts, str(tenant.slug)))
 
 
-def _to_tenant_usage(
-    tenant_id: UUID, known: "TenantInfo | None", used: "Usage | None"
-) -> TenantUsage:
+def _to_tenant_usage(tenant_id: UUID, known: TenantInfo | None, used: Usage | None) -> TenantUsage:
     return TenantUsage(
         tenant_id,
         slug=known.slug if known else None,
@@ -173,11 +165,7 @@ def _to_tenant_usage(
     )
 
 
-def _list_jobs(engine: CliEngine, tenant_id: UUID, state: str) -> "list[JobListing]":
-    from jobforge import calls
-    from jobforge.redact import redact
-    from jobforge.types.jobs import JobFilter
-
+def _list_jobs(engine: CliEngine, tenant_id: UUID, state: str) -> list[JobListing]:
     call = calls.list_jobs(JobFilter(state=state), limit=_JOBS).for_tenant(tenant_id)
     return [replace(job, error=redact(job.error)) for job in engine.run(call)]
 

@@ -18,6 +18,7 @@ from jobforge.client.address import server_address
 from jobforge.client.request import ApiRequest
 from jobforge.client.stream import StreamEvent
 from jobforge.client.transport import AsyncTransport, Transport
+from jobforge.security import api_keys
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -140,7 +141,7 @@ class ClientOperations:
     resume_tenant = ClientMethod(calls.resume_tenant)
     delete_tenant = ClientMethod(calls.delete_tenant)
 
-    create_key = ClientMethod(http_only_requests.create_key)
+    create_key = ClientMethod(api_keys.create_key)
     rotate_key = ClientMethod(http_only_requests.rotate_key)
     revoke_api_key = ClientMethod(calls.revoke_api_key)
     list_api_keys = ClientMethod(calls.list_api_keys)

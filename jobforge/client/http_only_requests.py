@@ -1,26 +1,20 @@
-"""Requests without a Call: keys, webhooks, trigger tests, findings of `jobforge doctor`.
+"""Requests that only a server supports: its identity, trigger tests, findings of `doctor`.
 
-Over HTTP the server generates a key or a secret and returns it once; on a database the caller
-generates it.
+Also the functions that otherwise need the tenant's key or the caller's expiry.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
+from jobforge.calls import Call
 from jobforge.client.request import TENANT_HEADER, ApiRequest, encode_body
-from jobforge.errors import Invalid, Json
+from jobforge.errors import Json
+from jobforge.security import api_keys, webhook_secrets
+from jobforge.security.api_keys import CreatedKey
+from jobforge.security.webhook_secrets import CreatedWebhook
 from jobforge.types.api_keys import Role
 from jobforge.types.events import DeliveryOutcome, Reaction
-
-
-@dataclass(frozen=True, slots=True)
-class CreatedKey:
-    """A new key; the server returns `text` only once."""
-
-    id: UUID
-    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +27,9 @@ class Identity:
     scopes: list[str]
 
 
-def create_key(
-    name: str,
-    role: Role,
-    *,
-    scopes: Sequence[str] | None = None,
-    expires_at: datetime | None = None,
-    tenant_id: UUID | None = None,
-) -> ApiRequest[CreatedKey]:
-    """Create an API key."""
-    if expires_at is not None and expires_at.tzinfo is None:
-        raise Invalid("expires_at must have a time zone", field="expires_at")
-    body = {"name": name, "role": role, "scopes": list(scopes or ()), "expires_at": expires_at}
-    return ApiRequest(
-        "POST", "/keys", _read_created_key, body=encode_body(body), headers=_for_tenant(tenant_id)
-    )
-
-
-def rotate_key(
-    key_id: UUID, *, overlap_s: float = 0, tenant_id: UUID | None = None
-) -> ApiRequest[CreatedKey]:
-    """Create a new key with the same role and scopes; the old one expires after the overlap."""
-    return ApiRequest(
-        "POST",
-        f"/keys/{key_id}/rotate",
-        _read_created_key,
-        body=encode_body({"overlap_s": overlap_s}),
-        headers=_for_tenant(tenant_id),
-    )
-
-
 def whoami() -> ApiRequest[Identity]:
     """Return how the server authenticated this client's key."""
     return ApiRequest("GET", "/session", _identity, is_repeatable=True)
-
-
-def _for_tenant(tenant_id: UUID | None) -> dict[str, str]:
-    return {} if tenant_id is None else {TENANT_HEADER: str(tenant_id)}
-
-
-def _read_created_key(response: Json) -> CreatedKey:
-    return CreatedKey(UUID(response["id"]), response["key"])
 
 
 def _identity(response: Json) -> Identity:
@@ -86,42 +42,27 @@ def _identity(response: Json) -> Identity:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedWebhook:
-    """A new webhook; the server returns `secret` only once."""
-
-    id: UUID
-    secret: str = field(repr=False)
+def rotate_key(
+    key_id: UUID, *, overlap_s: float = 0, tenant_id: UUID | None = None
+) -> Call[CreatedKey]:
+    """Create a new key with the same role and scopes; the old one expires after the overlap."""
+    return api_keys.rotate_key(key_id, overlap_s=overlap_s, tenant_id=tenant_id)
 
 
 def create_webhook(
     settings: Mapping[str, Json], *, tenant_id: UUID | None = None
-) -> ApiRequest[CreatedWebhook]:
+) -> Call[CreatedWebhook]:
     """Create a webhook endpoint; the result has its secret."""
-    return ApiRequest(
-        "POST",
-        "/webhooks",
-        lambda response: CreatedWebhook(UUID(response["id"]), response["secret"]),
-        body=encode_body(settings),
-        headers=_for_tenant(tenant_id),
-    )
+    return webhook_secrets.create_webhook(settings, None, tenant_id=tenant_id)
 
 
 def rotate_webhook(
     webhook_id: UUID, *, overlap_s: float, tenant_id: UUID | None = None
-) -> ApiRequest[str]:
+) -> Call[str]:
     """Return a new secret; messages carry both signatures until the overlap ends."""
-    return ApiRequest(
-        "POST",
-        f"/webhooks/{webhook_id}/rotate",
-        _webhook_secret,
-        body=encode_body({"overlap_s": overlap_s}),
-        headers=_for_tenant(tenant_id),
+    return webhook_secrets.rotate_webhook(
+        webhook_id, None, overlap_s=overlap_s, tenant_id=tenant_id
     )
-
-
-def _webhook_secret(response: Json) -> str:
-    return str(response["secret"])
 
 
 def try_trigger(
@@ -138,7 +79,7 @@ def try_trigger(
         f"/triggers/{trigger_id}/test",
         read,
         body=encode_body({"event_id": event_id}),
-        headers=_for_tenant(tenant_id),
+        headers={} if tenant_id is None else {TENANT_HEADER: str(tenant_id)},
         is_repeatable=True,
     )
 

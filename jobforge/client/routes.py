@@ -211,6 +211,9 @@ ROUTES: Routes = {
     "resume_tenant": Route("POST /tenants/{tenant_id}/resume", is_repeatable=True),
     # The server resolves the slug in the header and returns the tenant's ID.
     "find_tenant": Route("GET /session", rename={"slug": "tenant_id"}),
+    # The server generates keys.
+    "create_api_key": Route("POST /keys", without=("lookup", "hash")),
+    "rotate_api_key": Route("POST /keys/{id}/rotate", without=("lookup", "hash", "ends_by")),
     "list_api_keys": Route("GET /keys"),
     "revoke_api_key": Route("DELETE /keys/{id}"),
     # Connector configurations. The server generates their IDs and encrypts their secrets.
@@ -219,7 +222,9 @@ ROUTES: Routes = {
     "get_connector_config": Route("GET /connectors/{id}"),
     "list_connector_configs": Route("GET /connectors"),
     "delete_connector_config": Route("DELETE /connectors/{id}"),
-    # Webhooks; http_only_requests.py creates endpoints and rotates secrets.
+    # Webhooks. The server generates their IDs and secrets.
+    "create_webhook": Route("POST /webhooks", without=("id", "secret")),
+    "rotate_webhook": Route("POST /webhooks/{id}/rotate", without=("secret",)),
     "get_webhook": Route("GET /webhooks/{id}"),
     "list_webhooks": Route("GET /webhooks"),
     "edit_webhook": Route("PATCH /webhooks/{id}", without=("secret",)),

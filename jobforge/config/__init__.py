@@ -12,14 +12,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from jobforge.config.database_url import DatabaseUrl
-from jobforge.config.settings import (
-    PARSERS,
-    SECRET_FILES,
-    Config,
-    is_secret,
-    parse_setting,
-)
-from jobforge.config.sources import find_settings, layers
+from jobforge.config.settings import PARSERS, SECRET_FILES, Config, is_secret
+from jobforge.config.sources import find_settings, layers, parse_setting
 from jobforge.errors import ConfigError, Json
 from jobforge.process.environment import environment, is_withheld
 
@@ -66,16 +60,14 @@ def secret_files(config: Config) -> list[Path]:
     for layer in layers({}, environment(), Path()):
         found += [parse_setting(name, layer[name]) for name in SECRET_FILES if name in layer]
         origins = {
-            each.origin.partition(" [")[0] for name, each in layer.items() if _is_secret(name)
+            each.origin.partition(" [")[0]
+            for name, each in layer.items()
+            if name not in SECRET_FILES and is_secret(name)
         }
         found += [Path(origin) for origin in origins if origin.endswith(".toml")]
     if config.secrets_dir is not None:
         found.append(config.secrets_dir)
     return [path.absolute() for path in dict.fromkeys(found) if path.exists()]
-
-
-def _is_secret(name: str) -> bool:
-    return name not in SECRET_FILES and is_secret(name)
 
 
 def find_misspelled(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Parsers for values of settings from options, variables and TOML."""
 
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -43,35 +42,32 @@ _BOOLEANS = {
 
 
 def whole(low: int, high: int) -> Parser:
-    def parse(value: Json) -> int:
-        wrong = InvalidValue(f"a whole number from {low:,} to {high:,}, not {value!r}")
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise wrong
-        try:
-            number = int(value)
-        except ValueError:
-            raise wrong from None
-        if not low <= number <= high:
-            raise wrong
-        return number
-
-    return parse
+    expected = f"a whole number from {low:,} to {high:,}"
+    return lambda value: _number(value, int, (int, str), (low, high), expected)
 
 
 def seconds(low: float, high: float) -> Parser:
-    def parse(value: Json) -> float:
-        wrong = InvalidValue(f"a number of seconds from {low:g} to {high:g}, not {value!r}")
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise wrong
-        try:
-            number = float(value)
-        except ValueError:
-            raise wrong from None
-        if not math.isfinite(number) or not low <= number <= high:
-            raise wrong
-        return number
+    expected = f"a number of seconds from {low:g} to {high:g}"
+    return lambda value: _number(value, float, (int, float, str), (low, high), expected)
 
-    return parse
+
+def _number(
+    value: Json,
+    convert: Callable[[Json], float],
+    kinds: tuple[type, ...],
+    limits: tuple[float, float],
+    expected: str,
+) -> float:
+    wrong = InvalidValue(f"{expected}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise wrong
+    try:
+        number = convert(value)
+    except ValueError:
+        raise wrong from None
+    if not limits[0] <= number <= limits[1]:  # also refuses NaN
+        raise wrong
+    return number
 
 
 def user_range(value: Json) -> tuple[int, int]:

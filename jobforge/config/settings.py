@@ -1,15 +1,40 @@
-"""The settings, their types and defaults, and the parser of each."""
+"""The settings, with the type, the parser and the default of each."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 from jobforge.config import parse
-from jobforge.errors import ConfigError, Json
+from jobforge.errors import Json
 
 JOB_USER_RANGE = (200_000, 265_535)
 JOB_PROCESSES = 1024
+_LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+_LogFormat = Literal["json", "text"]
+_IsolationLevel = Literal["auto", "process", "user", "namespace", "strict"]
+_DAY = 86_400
+
+
+def _setting(
+    parser: parse.Parser,
+    default: Json = None,
+    *,
+    factory: Callable[[], Json] | Any = MISSING,  # noqa: ANN401 - the type of MISSING is private
+    is_secret: bool = False,
+    has_file: bool = False,
+) -> Any:  # noqa: ANN401 - as dataclasses.field
+    """Declare a setting. With `has_file`, the setting NAME_file can name a file with its value."""
+    return field(
+        default=default if factory is MISSING else MISSING,
+        default_factory=factory,
+        repr=not is_secret,
+        metadata={"parser": parser, "has_file": has_file},
+    )
+
+
+_secret = partial(_setting, is_secret=True, has_file=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,81 +42,81 @@ class Config:
     """All settings; docs/configuration.md explains each."""
 
     # URLs may have passwords, so the repr omits them.
-    database_url: str | None = field(default=None, repr=False)
-    listen_url: str | None = field(default=None, repr=False)
-    test_database_url: str | None = field(default=None, repr=False)
-    behind_pooler: bool = False
-    server: str | None = None
-    key: str | None = field(default=None, repr=False)
-    tenant: str | None = None
-    data_dir: Path = Path(".jobforge")
-    pg_bin: Path | None = None
-    app: str | None = None
-    queues: Mapping[str, int | None] = field(default_factory=dict)
-    concurrency: int | None = None
-    processes: int = 1
-    build: str | None = None
-    lease_s: float = 30
-    heartbeat_s: float = 10
-    poll_s: float = 1
-    drain_s: float = 30
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int | None = None
-    metrics_token: str | None = field(default=None, repr=False)
-    metrics_public: bool = False
-    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
-    log_format: Literal["json", "text"] | None = None
-    secrets_dir: Path | None = None
-    artifacts: str | None = None
-    artifacts_access_key: str | None = None
-    artifacts_secret_key: str | None = field(default=None, repr=False)
-    artifact_limit: int = 100 * 1024 * 1024
-    artifact_links: bool = False
-    isolation_level: Literal["auto", "process", "user", "namespace", "strict"] = "auto"
-    job_user_range: tuple[int, int] = JOB_USER_RANGE
-    job_processes: int = JOB_PROCESSES
-    job_environment: tuple[str, ...] = ()
-    allowed_commands: tuple[str, ...] = ()
-    commands: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    scheduler: bool = True
-    history_days: int = 14
-    dead_days: int = 90
-    audit_days: int = 365
-    connectors: bool = True
-    egress_allow: tuple[str, ...] = ()
-    egress_http: bool = False
-    egress_proxy: str | None = field(default=None, repr=False)
-    secret_key: str | None = field(default=None, repr=False)
-    secret_key_previous: str | None = field(default=None, repr=False)
-    server_host: str = "127.0.0.1"
-    server_port: int = 8700
-    server_connections: int = 10
-    client_connections: int = 1000
-    client_connections_per_address: int = 100
-    header_timeout_s: float = 15
-    body_timeout_s: float = 30
-    keep_alive_s: int = 5
-    streams_per_key: int = 100
-    public_url: str | None = None
-    cors_origins: tuple[str, ...] = ()
-    body_limit: int = 1024 * 1024
-    batch_body_limit: int = 16 * 1024 * 1024
-    request_rate: int = 1000
-    tenant_request_rate: int = 2000
-    access_log: bool = True
-    session_s: float = 43_200
-    session_secret: str | None = field(default=None, repr=False)
-    jwt_algorithms: tuple[str, ...] = ()
-    jwt_secret: str | None = field(default=None, repr=False)
-    jwt_public_key: Path | None = None
-    jwks_file: Path | None = None
-    jwks_url: str | None = None
-    jwt_issuer: str | None = None
-    jwt_audience: str | None = None
-    jwt_tenant_claim: str = "tenant_id"
-    jwt_role_claim: str = "role"
-    jwt_roles: Mapping[str, str] = field(
-        default_factory=lambda: {"viewer": "viewer", "tenant_admin": "tenant_admin"}
+    database_url: str | None = _secret(parse.text)
+    listen_url: str | None = _secret(parse.text)
+    test_database_url: str | None = _setting(parse.text, is_secret=True)
+    behind_pooler: bool = _setting(parse.boolean, default=False)
+    server: str | None = _setting(parse.text)
+    key: str | None = _secret(parse.text)
+    tenant: str | None = _setting(parse.text)
+    data_dir: Path = _setting(parse.path, Path(".jobforge"))
+    pg_bin: Path | None = _setting(parse.path)
+    app: str | None = _setting(parse.text)
+    queues: Mapping[str, int | None] = _setting(parse.queues, factory=dict)
+    concurrency: int | None = _setting(parse.whole(1, 100_000))
+    processes: int = _setting(parse.whole(1, 256), 1)
+    build: str | None = _setting(parse.text)
+    lease_s: float = _setting(parse.seconds(1, 3600), 30)
+    heartbeat_s: float = _setting(parse.seconds(0.1, _DAY), 10)
+    poll_s: float = _setting(parse.seconds(0.01, 3600), 1)
+    drain_s: float = _setting(parse.seconds(0, _DAY), 30)
+    metrics_host: str = _setting(parse.text, "127.0.0.1")
+    metrics_port: int | None = _setting(parse.whole(0, 65_535))
+    metrics_token: str | None = _secret(parse.secret)
+    metrics_public: bool = _setting(parse.boolean, default=False)
+    log_level: _LogLevel = _setting(parse.one_of(*get_args(_LogLevel)), "info")
+    log_format: _LogFormat | None = _setting(parse.one_of(*get_args(_LogFormat)))
+    secrets_dir: Path | None = _setting(parse.path)
+    artifacts: str | None = _setting(parse.text)
+    artifacts_access_key: str | None = _setting(parse.text)
+    artifacts_secret_key: str | None = _secret(parse.text)
+    artifact_limit: int = _setting(parse.whole(1024**2, 2**31), 100 * 1024 * 1024)
+    artifact_links: bool = _setting(parse.boolean, default=False)
+    isolation_level: _IsolationLevel = _setting(parse.one_of(*get_args(_IsolationLevel)), "auto")
+    job_user_range: tuple[int, int] = _setting(parse.user_range, JOB_USER_RANGE)
+    job_processes: int = _setting(parse.whole(1, 4_194_304), JOB_PROCESSES)
+    job_environment: tuple[str, ...] = _setting(parse.names(parse.VARIABLE_NAME), ())
+    allowed_commands: tuple[str, ...] = _setting(parse.names(parse.COMMAND_NAME), ())
+    commands: Mapping[str, Mapping[str, Json]] = _setting(parse.tables, factory=dict)
+    scheduler: bool = _setting(parse.boolean, default=True)
+    history_days: int = _setting(parse.whole(1, 3650), 14)
+    dead_days: int = _setting(parse.whole(1, 3650), 90)
+    audit_days: int = _setting(parse.whole(1, 3650), 365)
+    connectors: bool = _setting(parse.boolean, default=True)
+    egress_allow: tuple[str, ...] = _setting(parse.names(parse.ADDRESS), ())
+    egress_http: bool = _setting(parse.boolean, default=False)
+    egress_proxy: str | None = _setting(parse.text, is_secret=True)
+    secret_key: str | None = _secret(parse.secret)
+    secret_key_previous: str | None = _secret(parse.secret)
+    server_host: str = _setting(parse.text, "127.0.0.1")
+    server_port: int = _setting(parse.whole(0, 65_535), 8700)
+    server_connections: int = _setting(parse.whole(1, 1000), 10)
+    client_connections: int = _setting(parse.whole(10, 1_000_000), 1000)
+    client_connections_per_address: int = _setting(parse.whole(1, 1_000_000), 100)
+    header_timeout_s: float = _setting(parse.seconds(0.1, 3600), 15)
+    body_timeout_s: float = _setting(parse.seconds(0.1, 3600), 30)
+    keep_alive_s: int = _setting(parse.whole(1, 3600), 5)
+    streams_per_key: int = _setting(parse.whole(1, 1_000_000), 100)
+    public_url: str | None = _setting(parse.origin)
+    cors_origins: tuple[str, ...] = _setting(parse.origins, ())
+    body_limit: int = _setting(parse.whole(1024, 2**30), 1024 * 1024)
+    batch_body_limit: int = _setting(parse.whole(1024, 2**30), 16 * 1024 * 1024)
+    request_rate: int = _setting(parse.whole(0, 1_000_000), 1000)
+    tenant_request_rate: int = _setting(parse.whole(0, 1_000_000), 2000)
+    access_log: bool = _setting(parse.boolean, default=True)
+    session_s: float = _setting(parse.seconds(60, 365 * _DAY), 43_200)
+    session_secret: str | None = _secret(parse.secret)
+    jwt_algorithms: tuple[str, ...] = _setting(parse.algorithms, ())
+    jwt_secret: str | None = _secret(parse.secret)
+    jwt_public_key: Path | None = _setting(parse.path)
+    jwks_file: Path | None = _setting(parse.path)
+    jwks_url: str | None = _setting(parse.text)
+    jwt_issuer: str | None = _setting(parse.text)
+    jwt_audience: str | None = _setting(parse.text)
+    jwt_tenant_claim: str = _setting(parse.text, "tenant_id")
+    jwt_role_claim: str = _setting(parse.text, "role")
+    jwt_roles: Mapping[str, str] = _setting(
+        parse.roles, factory=partial(dict, viewer="viewer", tenant_admin="tenant_admin")
     )
 
     @property
@@ -99,110 +124,14 @@ class Config:
         return self.data_dir / "pg"
 
 
+PARSERS: Mapping[str, parse.Parser] = {
+    each.name: each.metadata["parser"] for each in fields(Config)
+}
+SECRET_FILES = {
+    f"{each.name}_file": each.name for each in fields(Config) if each.metadata["has_file"]
+}
+
+
 def is_secret(name: str) -> bool:
     """Return whether the setting must not be displayed."""
     return not next(each.repr for each in fields(Config) if each.name == name)
-
-
-class SettingValue(NamedTuple):
-    value: Json
-    origin: str
-
-
-def parse_setting(name: str, found: SettingValue) -> Json:
-    parser = PARSERS.get(name, parse.path)
-    try:
-        return parser(found.value)
-    except parse.InvalidValue as wrong:
-        raise ConfigError(f"{name} must be {wrong}", field=name, hint=_set_by(found)) from None
-
-
-def _set_by(found: SettingValue) -> str:
-    return f"Check {found.origin}"
-
-
-_DAY = 86_400
-
-PARSERS: Mapping[str, parse.Parser] = {
-    "database_url": parse.text,
-    "listen_url": parse.text,
-    "test_database_url": parse.text,
-    "behind_pooler": parse.boolean,
-    "server": parse.text,
-    "key": parse.text,
-    "tenant": parse.text,
-    "data_dir": parse.path,
-    "pg_bin": parse.path,
-    "app": parse.text,
-    "queues": parse.queues,
-    "concurrency": parse.whole(1, 100_000),
-    "processes": parse.whole(1, 256),
-    "build": parse.text,
-    "lease_s": parse.seconds(1, 3600),
-    "heartbeat_s": parse.seconds(0.1, _DAY),
-    "poll_s": parse.seconds(0.01, 3600),
-    "drain_s": parse.seconds(0, _DAY),
-    "metrics_host": parse.text,
-    "metrics_port": parse.whole(0, 65_535),
-    "metrics_token": parse.secret,
-    "metrics_public": parse.boolean,
-    "log_level": parse.one_of("debug", "info", "warning", "error", "critical"),
-    "log_format": parse.one_of("json", "text"),
-    "secrets_dir": parse.path,
-    "artifacts": parse.text,
-    "artifacts_access_key": parse.text,
-    "artifacts_secret_key": parse.text,
-    "artifact_limit": parse.whole(1024**2, 2**31),
-    "artifact_links": parse.boolean,
-    "isolation_level": parse.one_of("auto", "process", "user", "namespace", "strict"),
-    "job_user_range": parse.user_range,
-    "job_processes": parse.whole(1, 4_194_304),
-    "job_environment": parse.names(parse.VARIABLE_NAME),
-    "allowed_commands": parse.names(parse.COMMAND_NAME),
-    "commands": parse.tables,
-    "scheduler": parse.boolean,
-    "history_days": parse.whole(1, 3650),
-    "dead_days": parse.whole(1, 3650),
-    "audit_days": parse.whole(1, 3650),
-    "connectors": parse.boolean,
-    "egress_allow": parse.names(parse.ADDRESS),
-    "egress_http": parse.boolean,
-    "egress_proxy": parse.text,
-    "secret_key": parse.secret,
-    "secret_key_previous": parse.secret,
-    "server_host": parse.text,
-    "server_port": parse.whole(0, 65_535),
-    "server_connections": parse.whole(1, 1000),
-    "client_connections": parse.whole(10, 1_000_000),
-    "client_connections_per_address": parse.whole(1, 1_000_000),
-    "header_timeout_s": parse.seconds(0.1, 3600),
-    "body_timeout_s": parse.seconds(0.1, 3600),
-    "keep_alive_s": parse.whole(1, 3600),
-    "streams_per_key": parse.whole(1, 1_000_000),
-    "public_url": parse.origin,
-    "cors_origins": parse.origins,
-    "body_limit": parse.whole(1024, 2**30),
-    "batch_body_limit": parse.whole(1024, 2**30),
-    "request_rate": parse.whole(0, 1_000_000),
-    "tenant_request_rate": parse.whole(0, 1_000_000),
-    "access_log": parse.boolean,
-    "session_s": parse.seconds(60, 365 * _DAY),
-    "session_secret": parse.secret,
-    "jwt_algorithms": parse.algorithms,
-    "jwt_secret": parse.secret,
-    "jwt_public_key": parse.path,
-    "jwks_file": parse.path,
-    "jwks_url": parse.text,
-    "jwt_issuer": parse.text,
-    "jwt_audience": parse.text,
-    "jwt_tenant_claim": parse.text,
-    "jwt_role_claim": parse.text,
-    "jwt_roles": parse.roles,
-}
-SECRET_FILES = {
-    f"{name}_file": name
-    for name in (
-        *("database_url", "listen_url", "key", "session_secret", "jwt_secret"),
-        *("secret_key", "secret_key_previous", "artifacts_secret_key", "metrics_token"),
-    )
-}

@@ -4,9 +4,17 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from jobforge.config.settings import PARSERS, SECRET_FILES, SettingValue, parse_setting
+from jobforge.config import parse
+from jobforge.config.settings import PARSERS, SECRET_FILES
 from jobforge.errors import ConfigError, Json
+
+
+class SettingValue(NamedTuple):
+    value: Json
+    origin: str
+
 
 Layer = dict[str, SettingValue]
 
@@ -30,6 +38,15 @@ def find_settings(flags: Mapping[str, Json], environ: Mapping[str, str], folder:
         }
         merged |= given
     return merged
+
+
+def parse_setting(name: str, found: SettingValue) -> Json:
+    parser = PARSERS.get(name, parse.path)
+    try:
+        return parser(found.value)
+    except parse.InvalidValue as wrong:
+        hint = f"Check {found.origin}"
+        raise ConfigError(f"{name} must be {wrong}", field=name, hint=hint) from None
 
 
 def layers(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> list[Layer]:

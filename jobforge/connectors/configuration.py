@@ -96,9 +96,19 @@ def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:
     check_headers(tuple(headers.items()), field="settings.headers")
 
 
-def needs_seal(secrets: Mapping[str, Json]) -> bool:
+def needs_seal(config: Mapping[str, Json]) -> bool:
     """Return whether a secret is given as a value, not as a reference."""
-    return any(isinstance(secret, Mapping) and "value" in secret for secret in secrets.values())
+    secrets = config.get("secrets", {}).values()
+    return any(isinstance(secret, Mapping) and "value" in secret for secret in secrets)
+
+
+def prepare_config(
+    config: Mapping[str, Json], config_id: UUID, key: "TenantKey | None", policy: "Policy"
+) -> dict[str, Json]:
+    """Return the configuration to store: validated, with its secrets sealed."""
+    if "settings" in config:
+        check_settings(config["settings"], policy)
+    return {**config, "secrets": seal_secrets(config.get("secrets", {}), config_id, key)}
 
 
 def seal_secrets(

@@ -152,6 +152,18 @@ def on_stop_signals(
         signal.signal(number, handle)
 
 
+def on_end_of_stdin(loop: "AbstractEventLoop", act: Callable[[], object]) -> None:
+    """Call `act` in the loop when stdin closes, which means that the parent process has ended."""
+    stdin = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            act()
+
+    loop.add_reader(stdin, read)
+
+
 def _interrupt(_number: int, frame: FrameType | None) -> None:
     global _is_interrupted  # noqa: PLW0603 - one per process
     if _is_in_import_system(frame):

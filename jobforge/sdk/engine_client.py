@@ -135,13 +135,10 @@ class EngineClient:
         with tracing.enqueue_span(jobs) as traced:
             jobs = _inherit(traced)
             if worker is not None:
-                return await _enqueue_by_worker(worker, jobs, tenant)
-            conn = self.django if conn is None else conn
-            tenant_id = await self._find_tenant(sender, tenant, conn)
-            try:
-                return tenant_id, await self._enqueue(sender, jobs, tenant_id, conn)
-            except JobForgeError as error:
-                raise with_hint(error, conn) from error
+                tenant_id, enqueued = await _enqueue_by_worker(worker, jobs, tenant)
+            else:
+                tenant_id, enqueued = await self._enqueue_for_tenant(sender, jobs, tenant, conn)
+            return tenant_id, tracing.record_enqueued(jobs, enqueued)
 
     async def submit(
         self, sender: Sender, request: TenantRequest[T], tenant: TenantRef | None, conn: Conn
@@ -210,6 +207,16 @@ class EngineClient:
         if self.django is not None:
             raise Conflict("The app uses a Django database; use django.db.transaction.atomic")
         return self.pools
+
+    async def _enqueue_for_tenant(
+        self, sender: Sender, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
+    ) -> TenantEnqueued:
+        conn = self.django if conn is None else conn
+        tenant_id = await self._find_tenant(sender, tenant, conn)
+        try:
+            return tenant_id, await self._enqueue(sender, jobs, tenant_id, conn)
+        except JobForgeError as error:
+            raise with_hint(error, conn) from error
 
     async def _enqueue(
         self, sender: Sender, jobs: Sequence[JobRequest], tenant_id: UUID, conn: Conn

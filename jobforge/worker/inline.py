@@ -1,21 +1,17 @@
 """Run coroutine handlers in the worker's event loop: `isolation="inline"`.
 
-Handlers start eagerly on a reusable placeholder Task: the first step of a handler runs at once,
-with the placeholder as the current Task. If the handler finishes without waiting, the next handler
-reuses the placeholder. If the handler waits, it adopts the placeholder, which then runs it like any
-Task, and the next handler gets a new placeholder. So `asyncio.current_task()` and what depends on
-it (timeouts, task groups) work from a handler's first line, and each job has separate context
-variables.
+Handlers start eagerly: the first step of a handler runs at once, and a handler that finishes
+without waiting never enters the event loop.
 
 A coroutine cannot be killed: it is canceled, and abandoned if it has not ended after its grace
 period. The abandoned job's slot is released, its lease expires, and nothing it does is recorded.
 """
 
 import asyncio
-from asyncio import AbstractEventLoop, Task, TimerHandle, _enter_task, _leave_task
-from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context as Variables
-from contextvars import copy_context
+import sys
+from asyncio import Task, TimerHandle
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -36,13 +32,10 @@ from jobforge.types.jobs import ClaimedJob
 from jobforge.worker.runner_protocol import SUCCEEDED, JobServices, OnEnd, Report, StopReason
 
 T = TypeVar("T")
-HandlerCoroutine = Coroutine[Any, Any, Report]
+# Runs the first step; returns the Task that runs the rest, or None if there is none.
+TaskStarter = Callable[[Coroutine[Any, Any, None]], Task[None] | None]
 
 _CLOSING_S = 1.0
-# A placeholder is replaced after this many handlers: what they attach to their current Task, such
-# as done callbacks, would pile up.
-_MOST_STARTS = 1_000
-_NO_FUTURE = object()
 
 
 class InlineRunner:
@@ -50,8 +43,8 @@ class InlineRunner:
 
     def __init__(self, services: JobServices) -> None:
         self._services = services
-        self._placeholders: set[_PlaceholderTask] = set()
-        self._spare_placeholder: _PlaceholderTask | None = None
+        self._tasks: set[Task[None]] = set()
+        self._start_task = _find_task_starter(self._tasks)
 
     @property
     def level(self) -> None:
@@ -61,36 +54,21 @@ class InlineRunner:
         """Do nothing: inline jobs need no preparation."""
 
     async def close(self) -> None:
-        tasks = [placeholder.task for placeholder in self._placeholders]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CLOSING_S)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CLOSING_S)
 
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
     ) -> "InlineRun | Report":
-        placeholder = self._get_placeholder()
         run = InlineRun(self._services, job, definition, on_end)
-        coroutine = run.run_attempt()
-        variables = copy_context()
-        try:
-            first_future = placeholder.start_handler(coroutine, variables)
-        except StopIteration as end:
-            report: Report = end.value
-            return report
-        self._spare_placeholder = None
-        placeholder.adopt_handler(run, coroutine, variables, first_future)
+        task = self._start_task(run.run())
+        if task is None:
+            return run.report
+        run.task = task
+        task.add_done_callback(run.on_task_done)
         return run
-
-    def _get_placeholder(self) -> "_PlaceholderTask":
-        placeholder = self._spare_placeholder
-        if placeholder is not None and placeholder.is_fresh:
-            return placeholder
-        if placeholder is not None:
-            placeholder.task.cancel()
-        self._spare_placeholder = _PlaceholderTask(asyncio.get_running_loop(), self._placeholders)
-        return self._spare_placeholder
 
 
 class InlineRun:
@@ -98,6 +76,7 @@ class InlineRun:
 
     # Class attributes, because most runs end before any of these is set.
     stopped: StopReason | None = None
+    report: Report = Report(None)  # the result of `run`
     task: Task[None] | None = None
     _context: Context | None = None
     _timer: TimerHandle | None = None
@@ -115,7 +94,10 @@ class InlineRun:
         self._on_end: OnEnd | None = on_end
         self._scope = definition.build_redaction_scope(job.payload_json)
 
-    async def run_attempt(self) -> Report:
+    async def run(self) -> None:
+        self.report = await self._run_attempt()
+
+    async def _run_attempt(self) -> Report:
         definition, job = self._definition, self.job
         CURRENT_JOB.set(job)  # never reset: the context variables are this run's copy
         CURRENT_SCOPE.set(self._scope)
@@ -126,9 +108,7 @@ class InlineRun:
             else:
                 result = await definition.function(**arguments)
         except BaseException as error:  # noqa: BLE001 - any error of a handler is its outcome
-            if self.stopped is StopReason.LOST:
-                return Report(None)
-            return Report(verdict_from_error(error, definition.settings, self.stopped))
+            return self._report_error(error)
         if result is None:
             return SUCCEEDED
         try:
@@ -162,7 +142,15 @@ class InlineRun:
         self.stopped = why
         self.task.cancel()
 
-    def finish(self, report: Report) -> None:
+    def on_task_done(self, _: Task[None]) -> None:
+        self._finish(self.report)
+
+    def _report_error(self, error: BaseException) -> Report:
+        if self.stopped is StopReason.LOST:
+            return Report(None)
+        return Report(verdict_from_error(error, self._definition.settings, self.stopped))
+
+    def _finish(self, report: Report) -> None:
         if self._timer is not None:
             self._timer.cancel()
         on_end, self._on_end = self._on_end, None
@@ -170,7 +158,7 @@ class InlineRun:
             on_end(self.job, report)
 
     def _abandon(self) -> None:
-        self.finish(Report(None))
+        self._finish(Report(None))
 
     @property
     def tenant_id(self) -> UUID:
@@ -193,101 +181,22 @@ class InlineRun:
         return await self._services.request(self.job, request)
 
 
-class _PlaceholderTask(Coroutine[Any, Any, None]):
-    """The coroutine of a placeholder Task: waits to be adopted, then runs the handler's coroutine.
+def _find_task_starter(tasks: set[Task[None]]) -> TaskStarter:
+    """Return the starter for this version of Python; it adds Tasks to `tasks` until they end."""
+    if sys.version_info >= (3, 12):
+        return partial(_start_eagerly, tasks)
+    from jobforge.worker.borrowed_task import TaskLender  # noqa: PLC0415 - only for Python 3.11
 
-    It is a class because an `async def` whose Task is canceled before its first step never runs,
-    so it could not report the handler's end.
-    """
+    return TaskLender(tasks).start
 
-    def __init__(self, loop: AbstractEventLoop, placeholders: "set[_PlaceholderTask]") -> None:
-        self._loop = loop
-        self._placeholders = placeholders
-        self._start_count = 0
-        self._run: InlineRun | None = None
-        self._coroutine: HandlerCoroutine
-        self._variables: Variables
-        self._first_future: Any = _NO_FUTURE
-        self._adopted = loop.create_future()
-        self.task: Task[None] = loop.create_task(self)
-        placeholders.add(self)
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether the next handler can use the Task like a new one."""
-        return (
-            self._start_count < _MOST_STARTS and not self.task.cancelling() and not self.task.done()
-        )
-
-    def start_handler(self, coroutine: HandlerCoroutine, variables: Variables) -> Any:  # noqa: ANN401 - a future, or None
-        """Run the first step and return what it waits for; StopIteration carries the report."""
-        self._start_count += 1
-        outer = asyncio.current_task(self._loop)
-        if outer is not None:
-            _leave_task(self._loop, outer)
-        _enter_task(self._loop, self.task)
-        try:
-            return variables.run(coroutine.send, None)
-        finally:
-            _leave_task(self._loop, self.task)
-            if outer is not None:
-                _enter_task(self._loop, outer)
-
-    def adopt_handler(
-        self,
-        run: InlineRun,
-        coroutine: HandlerCoroutine,
-        variables: Variables,
-        first_future: Any,  # noqa: ANN401 - a future, or None
-    ) -> None:
-        self._run, self._coroutine, self._variables, self._first_future = (
-            run,
-            coroutine,
-            variables,
-            first_future,
-        )
-        run.task = self.task
-        if not self._adopted.done():  # the handler may have canceled its Task
-            self._adopted.set_result(None)
-
-    def send(self, value: Any) -> Any:  # noqa: ANN401 - signature of Coroutine
-        if self._run is None:
-            return next(self._adopted.__await__())
-        if self._first_future is not _NO_FUTURE:
-            return self._hand_over()
-        return self._resume(self._coroutine.send, value)
-
-    def throw(self, *error: Any) -> Any:  # noqa: ANN401 - signature of Coroutine
-        if self._run is None:
-            self._placeholders.discard(self)
-            raise error[0]
-        if self._first_future is not _NO_FUTURE:
-            # The Task was canceled after the handler's first step, before it could wait for the
-            # handler's future. Request the cancellation again: the Task then cancels the future
-            # that this returns. `uncancel` keeps the count of requests unchanged.
-            self.task.uncancel()
-            self.task.cancel()
-            return self._hand_over()
-        return self._resume(self._coroutine.throw, *error)
-
-    def close(self) -> None:
-        self._placeholders.discard(self)
-        if self._run is not None:
-            self._coroutine.close()
-
-    def __await__(self) -> Generator[Any, None, None]:
-        raise NotImplementedError  # only its Task runs it
-
-    def _hand_over(self) -> Any:  # noqa: ANN401 - a future, or None
-        """Return to the Task what the handler has been waiting for since its first step."""
-        first_future, self._first_future = self._first_future, _NO_FUTURE
-        return first_future
-
-    def _resume(self, step: Callable[..., Any], *value: Any) -> Any:  # noqa: ANN401 - a future, or None
-        try:
-            return self._variables.run(step, *value)
-        except StopIteration as end:
-            self._placeholders.discard(self)
-            if self._run is not None:
-                self._run.finish(end.value)
-            raise
+def _start_eagerly(
+    tasks: set[Task[None]], coroutine: Coroutine[Any, Any, None]
+) -> Task[None] | None:
+    loop = asyncio.get_running_loop()
+    task: Task[None] = Task(coroutine, loop=loop, eager_start=True)  # type: ignore[call-arg] # Python 3.12
+    if task.done():
+        return None
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task

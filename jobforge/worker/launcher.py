@@ -57,12 +57,6 @@ class Launcher:
         self._is_stopped = False
         self._logs_starts = False
         self._attempts = tracing.create_attempt_spans()
-        # While one of these runs, only its own code, inline, sees the job.
-        self._light_definitions = {
-            definition
-            for definition, _ in served.values()
-            if definition.settings.isolation == "inline" and not definition.needs_context
-        }
 
     def release_remaining(self) -> None:
         """From now on release jobs to the queue instead of starting them."""
@@ -106,13 +100,13 @@ class Launcher:
         deadline: float,
     ) -> tuple[ClaimedJob, Report | None]:
         """Start the job within its trace span; return the job with its traceparent, if any."""
-        is_light = definition in self._light_definitions and not self._logs_starts
-        job = attempts.begin(job, is_light=is_light and not needs_download(job, definition))
+        job = attempts.begin(job)
         report = self._start(job, definition, runner, deadline)
-        if report is not None:
-            return attempts.end(job, report.verdict), report
-        attempts.keep(job)
-        return job, None
+        if report is None:
+            attempts.keep(job)
+        else:
+            attempts.end(report.verdict)
+        return job, report
 
     def _start(
         self, job: ClaimedJob, definition: Definition[..., Any], runner: Runner, deadline: float
@@ -139,5 +133,5 @@ class Launcher:
     def _end_run(self, job: ClaimedJob, report: Report) -> None:
         """End a job that was running: its runner calls this."""
         if self._attempts is not None:
-            job = self._attempts.end_kept(job, report.verdict)
+            self._attempts.end_kept(job, report.verdict)
         self._state.end_attempts([(job, report)])

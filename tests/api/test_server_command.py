@@ -70,6 +70,20 @@ def test_a_server_responds_logs_and_stops_on_a_signal(shell: Terminal) -> None:
     assert "secret-in-a-path" not in program.output
 
 
+def test_a_server_uses_its_database_if_the_settings_also_name_a_server(
+    tmp_path: Path, database: Database
+) -> None:
+    shell = Terminal(
+        tmp_path,
+        JOBFORGE_DATABASE_URL=database.url,
+        JOBFORGE_SERVER="http://127.0.0.1:1",
+        JOBFORGE_LOG_FORMAT="json",
+        JOBFORGE_SERVER_PORT="0",
+    )
+    with shell.start("server") as program:
+        assert _url(program)
+
+
 def test_requests_that_arrived_before_the_stop_are_completed(shell: Terminal) -> None:
     key = shell.read("keys", "create", "slow", "--super-admin")
     with shell.start("server") as program:

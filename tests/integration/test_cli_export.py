@@ -22,8 +22,9 @@ from integration.terminal import InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli import export, listing_output, output
+from jobforge.cli.context import TenantSession
 from jobforge.cli.engine import DirectEngine
-from jobforge.cli.tenant_session import TenantSession
+from jobforge.config import Config
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 ACME = uuid4()
@@ -108,7 +109,7 @@ def test_a_page_is_printed_before_the_next_one_is_requested(
         yield [Item(uuid4(), "second")]
         assert "second" in capsys.readouterr().out
 
-    listing_output.print_pages(pages(), Item, form=form)
+    listing_output.print_listing(pages(), Item, form=form)
 
 
 def test_pages_of_a_table_share_its_titles_and_their_widths(
@@ -212,7 +213,7 @@ def test_a_job_that_was_deleted_in_the_meantime_is_left_out(
     there, gone = _enqueue(conn, 2)
     page = db.run(conn, calls.list_jobs(tenant_id=ACME))
     conn.execute("delete from jobforge.jobs where id = %s", [gone])
-    session = TenantSession(DirectEngine(conn), ACME)
+    session = TenantSession(DirectEngine(conn, Config()), ACME)
     fields = export.parse_job_fields("id,payload")
     assert export.export_jobs(session, [page], fields, export.write_json_lines, "-") == 1
     assert json.loads(capsysbinary.readouterr().out)["id"] == there

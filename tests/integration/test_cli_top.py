@@ -9,9 +9,10 @@ from integration.terminal import InProcessTerminal
 from textual.widgets import Static
 
 from jobforge import calls, db
-from jobforge.cli.engine import ConnectionOptions, open_engine
+from jobforge.cli.engine import open_engine
 from jobforge.cli.top_data import Overview, read_overview
 from jobforge.cli.top_screen import OverviewReader, Pane, TopApp
+from jobforge.config import Config
 from jobforge.errors import Unavailable
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
@@ -34,7 +35,7 @@ def read(database: Database, conn: Connection) -> OverviewReader:
     db.run(conn, calls.enqueue_job(JobRequest("report", {}), tenant_id=GLOBEX))
 
     def read(chosen: str | None, state: str) -> Overview:
-        with open_engine(ConnectionOptions(database.url_as("admin_login"))) as engine:
+        with open_engine(Config(database_url=database.url_as("admin_login"))) as engine:
             return read_overview(engine, None, jobs_tenant_id=chosen, state=state)
 
     return read

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -120,7 +121,7 @@ async def test_the_exception_of_a_handler_decides_the_outcome(host: InlineHost) 
     assert _outcome(await host.wait_for_end(host.begin(leave, wait=True))) is Outcome.FAILED
 
 
-async def test_handlers_that_never_wait_need_no_separate_task(host: InlineHost) -> None:
+async def test_handlers_that_never_wait_do_not_see_the_workers_task(host: InlineHost) -> None:
     tasks: list[asyncio.Task[Any] | None] = []
 
     @host.app.job(isolation="inline")
@@ -129,8 +130,9 @@ async def test_handlers_that_never_wait_need_no_separate_task(host: InlineHost) 
 
     for _ in range(10):
         host.start(look)
-    assert len(set(tasks)) == 1
-    assert tasks[0] is not asyncio.current_task()
+    assert not {None, asyncio.current_task()} & set(tasks)
+    if sys.version_info < (3, 12):  # there they share a placeholder
+        assert len(set(tasks)) == 1
 
 
 async def test_a_waiting_handler_has_one_task_from_start_to_end(

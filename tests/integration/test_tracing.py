@@ -127,13 +127,9 @@ async def test_one_trace_leads_from_the_caller_to_the_steps_of_an_inline_job(
     assert (one("enqueue order").kind, run.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
     assert [link.context.span_id for link in run.links] == [one("enqueue order").context.span_id]
     assert run.attributes is not None
-    assert {
-        name: run.attributes[f"jobforge.{name}"] for name in ("job.id", "outcome", "attempt")
-    } == {
-        "job.id": str(handle.id),
-        "outcome": "succeeded",
-        "attempt": 1,
-    }
+    names = ("messaging.message.id", "jobforge.outcome", "jobforge.attempt")
+    assert [run.attributes[name] for name in names] == [str(handle.id), "succeeded", 1]
+    assert (one("enqueue order").attributes or {})["messaging.message.id"] == str(handle.id)
     lines = [json.loads(line) for line in said.getvalue().splitlines()]
     ids = {
         line["event"]: line.get("span_id") for line in lines if line.get("job_id") == str(handle.id)

@@ -22,8 +22,8 @@ from jobforge import calls, connectors, db
 from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.connectors import webhook_deliver
+from jobforge.security import webhook_secrets
 from jobforge.security.vault import open_vault
-from jobforge.security.webhook_secrets import create_webhook_secret
 from jobforge.types.jobs import State
 from jobforge.types.webhooks import Delivery, DeliveryState, Webhook
 from jobforge.worker import Worker
@@ -159,20 +159,18 @@ async def test_both_secrets_sign_during_the_overlap_of_a_rotation(harness: Webho
     key = db.run(
         harness.conn, open_vault(harness.receiver.worker_config).build_tenant_key_call(TENANT_A)
     )
-    new = create_webhook_secret(key, harness.webhook_id)
-    harness.run(calls.rotate_webhook(harness.webhook_id, secret=new.sealed, overlap_s=3600))
+    new = harness.run(webhook_secrets.rotate_webhook(harness.webhook_id, key, overlap_s=3600))
     async with sent_greeting(harness):
         pass
     [received] = harness.receiver.received
-    assert received.verify(harness.secret) == received.verify(new.text)
+    assert received.verify(harness.secret) == received.verify(new)
     assert len(received.headers["webhook-signature"].split(" ")) == 2
-    last = create_webhook_secret(key, harness.webhook_id)
-    harness.run(calls.rotate_webhook(harness.webhook_id, secret=last.sealed, overlap_s=0))
+    last = harness.run(webhook_secrets.rotate_webhook(harness.webhook_id, key, overlap_s=0))
     async with sent_greeting(harness):
         pass
     received = harness.receiver.received[-1]
-    received.verify(last.text)
-    for old in (harness.secret, new.text):
+    received.verify(last)
+    for old in (harness.secret, new):
         with pytest.raises(standardwebhooks.WebhookVerificationError):
             received.verify(old)
 
@@ -252,12 +250,11 @@ async def test_a_forbidden_address_is_never_connected_to(
 ) -> None:
     config = Config(secret_key=harness.receiver.worker_config.secret_key, egress_http=True)
     monkeypatch.setattr(WebhookReceiver, "worker_config", config)
-    changes = {"url": "http://127.0.0.1/hook"}
+    changes = {"url": "http://127.0.0.1/hook", "secret": harness.secret}
     key = db.run(
         harness.conn, open_vault(harness.receiver.worker_config).build_tenant_key_call(TENANT_A)
     )
-    secret = create_webhook_secret(key, harness.webhook_id)
-    harness.run(calls.edit_webhook(harness.webhook_id, changes, secret=secret.sealed))
+    harness.run(webhook_secrets.edit_webhook(harness.webhook_id, changes, key))
     async with sent_greeting(harness) as refused:
         assert (refused.error or "").startswith("address_not_allowed: ")
         assert "127.0.0.1" not in (refused.error or "")

@@ -11,11 +11,11 @@ from uuid import UUID
 
 import standardwebhooks
 
-from jobforge import calls, db
+from jobforge import db
 from jobforge.config import Config
 from jobforge.errors import Json
 from jobforge.security.vault import open_vault
-from jobforge.security.webhook_secrets import create_webhook_secret, generate_webhook_id
+from jobforge.security.webhook_secrets import create_webhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,10 @@ def subscribe(
     **settings: Json,
 ) -> tuple[UUID, str]:
     """Create an endpoint at the receiver; return its ID and its secret."""
-    webhook_id = generate_webhook_id()
     key = db.run(conn, open_vault(receiver.worker_config).build_tenant_key_call(tenant_id))
-    secret = create_webhook_secret(key, webhook_id)
     given = {"url": receiver.url, "events": ["end"], **settings}
-    db.run(
-        conn,
-        calls.create_webhook(webhook_id, given, secret=secret.sealed).for_tenant(tenant_id),
-    )
-    return webhook_id, secret.text
+    created = db.run(conn, create_webhook(given, key).for_tenant(tenant_id))
+    return created.id, created.secret
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -7,6 +7,7 @@ A key's scopes narrow its role: `jobs:read` covers the GET routes of the area `j
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from jobforge.errors import Invalid
 from jobforge.types.api_keys import Role
 
 PREFIX = "/api/v1"
@@ -243,3 +244,11 @@ RULES: dict[tuple[str, str], Rule] = {
 }
 
 SCOPES = sorted({rule.scope for rule in RULES.values() if rule.roles not in {_PUBLIC, _ANYBODY}})
+
+
+def check_scopes(scopes: Iterable[str]) -> None:
+    """Raise Invalid for an unknown scope."""
+    for scope in scopes:
+        if scope not in SCOPES:
+            hint = "Use AREA:read or AREA:write, such as jobs:read"
+            raise Invalid(f"Invalid scope {scope!r}", field="scopes", hint=hint)

@@ -11,7 +11,7 @@ from jobforge.api.masking import mask_connector
 from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.connectors import ConnectorChanges, CreatedConnectorView, NewConnector
-from jobforge.connectors.configuration import check_settings, needs_seal, seal_secrets
+from jobforge.connectors.configuration import needs_seal, prepare_config
 from jobforge.errors import Json
 from jobforge.types.connectors import ConnectorConfig
 
@@ -78,12 +78,7 @@ async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
 async def _prepare_config(
     caller: CallerContext, config_id: UUID, given: Mapping[str, Any]
 ) -> dict[str, Json]:
-    """Return the configuration to store: validated, with its secrets sealed."""
-    config = dict(given)
-    if "settings" in config:
-        check_settings(config["settings"], caller.server.policy)
-    secrets = config.get("secrets", {})
     key = None
-    if needs_seal(secrets):
+    if needs_seal(given):
         key = await caller.run(caller.server.vault.build_tenant_key_call(caller.tenant_id))
-    return {**config, "secrets": seal_secrets(secrets, config_id, key)}
+    return prepare_config(given, config_id, key, caller.server.policy)

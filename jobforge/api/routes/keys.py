@@ -4,14 +4,14 @@ from datetime import datetime
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.api.auth.permissions import SCOPES
+from jobforge.api.auth.permissions import check_scopes
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.keys import CreatedKeyView, NewKey, Rotation
-from jobforge.errors import Invalid, OutOfScope
-from jobforge.security.api_keys import generate_api_key
+from jobforge.errors import OutOfScope
+from jobforge.security import api_keys
 from jobforge.types.api_keys import ApiKey
 
 router = create_router("keys")
@@ -32,22 +32,13 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
     the installation: `super_admin`, or `worker` for the jobs of all tenants. A key that expires
     cannot create a key that outlives it; without `expires_at`, the new key expires with it.
     """
-    for scope in body.scopes:
-        if scope not in SCOPES:
-            raise Invalid(f"Unknown scope '{scope}'", field="scopes")
+    check_scopes(body.scopes)
     _check_no_wider(caller, body.scopes)
-    key = generate_api_key()
-    key_id = await caller.run_for_tenant_or_all(
-        calls.create_api_key(
-            body.name,
-            body.role,
-            lookup=key.lookup,
-            hash=key.hash,
-            scopes=body.scopes,
-            expires_at=_limit_expiry(caller, body.expires_at),
-        )
+    expires_at = _limit_expiry(caller, body.expires_at)
+    created = await caller.run_for_tenant_or_all(
+        api_keys.create_key(body.name, body.role, scopes=body.scopes, expires_at=expires_at)
     )
-    return JsonResponse({"id": key_id, "key": key.text}, 201)
+    return JsonResponse({"id": created.id, "key": created.text}, 201)
 
 
 @router.delete("/keys/{key_id}", status_code=204, summary="Revoke an API key")
@@ -69,19 +60,12 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
     that expires cannot prolong itself: the new key expires no later than the caller's key.
     """
     await _check_no_wider_than_caller(caller, key_id)
-    key = generate_api_key()
     overlap_s = body.overlap_s if body else 0
-    new_key_id = await caller.run_for_tenant_or_all(
-        calls.rotate_api_key(
-            key_id,
-            lookup=key.lookup,
-            hash=key.hash,
-            overlap_s=overlap_s,
-            ends_by=caller.principal.expires_at,
-        )
+    created = await caller.run_for_tenant_or_all(
+        api_keys.rotate_key(key_id, overlap_s=overlap_s, ends_by=caller.principal.expires_at)
     )
     caller.server.authentication.clear_cache()
-    return JsonResponse({"id": new_key_id, "key": key.text}, 201)
+    return JsonResponse({"id": created.id, "key": created.text}, 201)
 
 
 async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import Query
 
 from jobforge import calls
-from jobforge.api.caller import Caller
+from jobforge.api.caller import Caller, CallerContext
 from jobforge.api.guard import create_router
 from jobforge.api.masking import mask_webhook
 from jobforge.api.pagination import Page, Paging
@@ -21,12 +21,8 @@ from jobforge.api.schemas.webhooks import (
     SentTest,
     WebhookChanges,
 )
-from jobforge.security.webhook_secrets import (
-    NewWebhookSecret,
-    create_webhook_secret,
-    generate_webhook_id,
-    seal_given_secret,
-)
+from jobforge.security import webhook_secrets
+from jobforge.security.vault import TenantKey
 from jobforge.types.webhooks import Delivery, DeliveryState, Webhook
 
 router = create_router("webhooks")
@@ -48,10 +44,9 @@ async def create_webhook(body: NewWebhook, caller: Caller) -> JsonResponse:
     resolve to a public address.
     """
     caller.server.check_url(body.url)
-    webhook_id = generate_webhook_id()
-    secret = await _create_secret(caller, webhook_id)
-    await caller.run(calls.create_webhook(webhook_id, body.given_fields(), secret=secret.sealed))
-    return JsonResponse({"id": webhook_id, "secret": secret.text}, 201)
+    key = await _open_tenant_key(caller)
+    created = await caller.run(webhook_secrets.create_webhook(body.given_fields(), key))
+    return JsonResponse({"id": created.id, "secret": created.secret}, 201)
 
 
 @router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Get a webhook")
@@ -70,12 +65,8 @@ async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) 
     if body.url is not None:
         caller.server.check_url(body.url)
     changes = body.given_fields()
-    text = changes.pop("secret", None)
-    secret = None
-    if text is not None:
-        key = await caller.run(caller.server.vault.build_tenant_key_call(caller.tenant_id))
-        secret = seal_given_secret(key, endpoint_id, text)
-    await caller.run(calls.edit_webhook(endpoint_id, changes, secret=secret))
+    key = await _open_tenant_key(caller) if changes.get("secret") is not None else None
+    await caller.run(webhook_secrets.edit_webhook(endpoint_id, changes, key))
     return JsonResponse(status=204)
 
 
@@ -98,9 +89,9 @@ async def rotate_webhook(
     are signed with both secrets.
     """
     overlap_s = body.overlap_s if body else DEFAULT_OVERLAP_S
-    secret = await _create_secret(caller, endpoint_id)
-    await caller.run(calls.rotate_webhook(endpoint_id, secret=secret.sealed, overlap_s=overlap_s))
-    return JsonResponse({"secret": secret.text})
+    key = await _open_tenant_key(caller)
+    call = webhook_secrets.rotate_webhook(endpoint_id, key, overlap_s=overlap_s)
+    return JsonResponse({"secret": await caller.run(call)})
 
 
 @router.post(
@@ -149,6 +140,5 @@ async def redeliver(endpoint_id: UUID, delivery_id: UUID, caller: Caller) -> Jso
     )
 
 
-async def _create_secret(caller: Caller, webhook_id: UUID) -> NewWebhookSecret:
-    key = await caller.run(caller.server.vault.build_tenant_key_call(caller.tenant_id))
-    return create_webhook_secret(key, webhook_id)
+async def _open_tenant_key(caller: CallerContext) -> TenantKey:
+    return await caller.run(caller.server.vault.build_tenant_key_call(caller.tenant_id))

@@ -10,19 +10,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID, uuid4
 
+import psycopg
 import typer
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
+from jobforge import calls, db
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrlOption, connect, find_url
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.database import connect
 from jobforge.cli.options import UNTIL_STDIN_CLOSES, AsJson
+from jobforge.cli.shared_options import DATABASE
+from jobforge.db import Connection
+from jobforge.db.migrate import migrate
 from jobforge.errors import Denied, JobForgeError
 from jobforge.process.environment import environment, is_credential
+from jobforge.types.jobs import JobRequest
 
-if TYPE_CHECKING:
-    from jobforge.db import Connection
+app = CommandGroup()
 
 _APP, _DEFINITION, _QUEUE = "jobforge.cli.bench_app", "noop", "bench"
 _BATCH = 1000
@@ -33,7 +42,9 @@ _LOOK_S = 0.02
 _ENDING_S = 10.0
 
 
+@app.command(options=DATABASE)
 def bench(
+    context: CommandContext,
     *,
     jobs: Annotated[
         int,
@@ -50,7 +61,6 @@ def bench(
             min=1, max=1000, metavar="N", help="Number of tenants to spread the jobs across."
         ),
     ] = 5,
-    database_url: DatabaseUrlOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast this Postgres runs JobForge.
@@ -58,7 +68,7 @@ def bench(
     Creates a database next to the configured one and drops it at the end. The jobs do nothing. The
     workers are processes on this machine.
     """
-    with _interrupt_on_signals(), _new_database(find_url(database_url)) as url:
+    with _interrupt_on_signals(), _new_database(context.database_url) as url:
         figures = _measure(url, jobs, workers, [uuid4() for _ in range(tenants)])
     parameters = {"jobs": jobs, "workers": workers, "tenants": tenants}
     output.print_record({**parameters, **figures}, as_json=as_json)
@@ -82,10 +92,6 @@ def _interrupt_on_signals() -> Iterator[None]:
 @contextmanager
 def _new_database(url: str) -> Iterator[str]:
     """Yield the URL of a new database with the schema; drop it at the end."""
-    import psycopg
-    from psycopg import sql
-    from psycopg.conninfo import make_conninfo
-
     name = f"jobforge_bench_{token_hex(4)}"
     with connect(url) as conn:
         try:
@@ -105,8 +111,6 @@ def _new_database(url: str) -> Iterator[str]:
 
 
 def _install(url: str) -> None:
-    from jobforge.db.migrate import migrate
-
     with connect(url) as conn:
         with output.show_progress("migrating") as report:
             migrate(conn, on_progress=report)
@@ -119,8 +123,6 @@ def _install(url: str) -> None:
 
 
 def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict[str, float]:
-    from jobforge import db
-
     with db.connect(url) as conn, _run_workers(url, workers) as pool:
         benchmark = _Benchmark(conn, pool, tenants)
         benchmark.await_workers()
@@ -141,7 +143,7 @@ def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict
 class _WorkerPool:
     """Running worker processes and their log."""
 
-    processes: "list[subprocess.Popen[bytes]]"
+    processes: list[subprocess.Popen[bytes]]
     log_path: Path
 
     def wait_until(self, is_reached: Callable[[], bool]) -> None:
@@ -201,13 +203,11 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
 class _Benchmark:
     """The steps of the benchmark. The queue is paused while jobs are enqueued."""
 
-    conn: "Connection"
+    conn: Connection
     pool: _WorkerPool
     tenants: Sequence[UUID]
 
     def await_workers(self) -> None:
-        from jobforge import calls, db
-
         output.note("Starting workers")
         number = len(self.pool.processes)
         self.pool.wait_until(lambda: len(db.run(self.conn, calls.list_workers())) == number)
@@ -215,9 +215,6 @@ class _Benchmark:
 
     def enqueue_in_bulk(self, jobs: int) -> float:
         """Enqueue in batches, alternating between tenants. Return the seconds it took."""
-        from jobforge import calls, db
-        from jobforge.types.jobs import JobRequest
-
         batch_size = max(1, min(_BATCH, jobs // len(self.tenants)))
         began = time.perf_counter()
         with output.show_progress("enqueuing") as report:
@@ -230,8 +227,6 @@ class _Benchmark:
         return time.perf_counter() - began
 
     def drain(self, jobs: int) -> float:
-        from jobforge import calls, db
-
         began = time.perf_counter()
         db.run(self.conn, calls.resume_queue(_QUEUE))
         with output.show_progress("draining") as report:
@@ -239,15 +234,11 @@ class _Benchmark:
         return time.perf_counter() - began
 
     def _is_drained(self, jobs: int, report: Callable[[int, int], None]) -> bool:
-        from jobforge import calls, db
-
         left = sum(each.queued + each.running for each in db.run(self.conn, calls.list_queues()))
         report(jobs - left, jobs)
         return left == 0
 
     def enqueue_singly(self) -> float:
-        from jobforge import calls, db
-
         db.run(self.conn, calls.pause_queue(_QUEUE))
         began = time.perf_counter()
         self._enqueue(_SINGLE, interval_s=0)
@@ -257,8 +248,6 @@ class _Benchmark:
 
     def measure_pick_up(self) -> list[float]:
         """Return the sorted milliseconds from enqueue to claim by the database's clock."""
-        from jobforge import calls, db
-
         output.note("Measuring how soon an idle worker claims a job")
         self._enqueue(_PICK_UP_JOBS, interval_s=_ENQUEUE_INTERVAL_S)
         self.drain(_PICK_UP_JOBS)
@@ -268,9 +257,6 @@ class _Benchmark:
         return sorted(span.total_seconds() * 1000 for span in spans)
 
     def _enqueue(self, jobs: int, *, interval_s: float) -> None:
-        from jobforge import calls, db
-        from jobforge.types.jobs import JobRequest
-
         for number in range(jobs):
             request = JobRequest(_DEFINITION, {"n": number})
             db.run(self.conn, calls.enqueue_job(request, tenant_id=self.tenants[0]))

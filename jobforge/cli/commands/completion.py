@@ -3,17 +3,18 @@
 from typing import Annotated
 
 import typer
-from typer._completion_classes import completion_init
 from typer._completion_shared import get_completion_script
 
+from jobforge.cli.command_group import CommandGroup
 from jobforge.errors import Invalid
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 _PROGRAMS = ("jobforge", "jf")
 
-completion_init()  # lets Typer answer the script's completion requests
+app = CommandGroup()
 
 
+@app.command()
 def completion(
     shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS), help="Shell of the script.")],
 ) -> None:

@@ -8,10 +8,11 @@ import typer
 
 from jobforge import config
 from jobforge.cli import output
+from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.options import AsJson, NoHeader
 from jobforge.errors import Json
 
-app = typer.Typer(help="Show the effective settings.", no_args_is_help=True)
+app = CommandGroup()
 
 
 @app.command()

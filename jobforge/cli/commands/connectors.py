@@ -1,28 +1,25 @@
 """`jobforge connectors`: manage a tenant's connector configurations."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID, uuid4
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import job_wait, output
-from jobforge.cli.bulk import Yes, confirm, read_secret
-from jobforge.cli.engine import RemoteEngine
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson, Quiet
-from jobforge.cli.tenant_session import TenantSession, with_tenant_session
+from jobforge.cli.bulk import confirm, read_secret
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext, TenantSession
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import AsJson, Yes
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT
 from jobforge.cli.time_args import parse_duration
-from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotFound
+from jobforge.types.connectors import ConnectorConfig
+from jobforge.types.jobs import JobRequest
 
-if TYPE_CHECKING:
-    from jobforge.types.connectors import ConnectorConfig
-
-app = typer.Typer(
-    help="Configure requests to other services, with their secrets.", no_args_is_help=True
-)
+app = CommandGroup(TENANT)
 
 ConfigArgument = Annotated[
     str, typer.Argument(metavar="NAME|ID", help="Name or ID of the configuration.")
@@ -53,29 +50,22 @@ SealedSecretsOption = Annotated[
 ]
 
 
-@app.command("list")
-@with_tenant_session
-@with_listing_format
-def list_(scope: TenantSession, form: ListingFormat, *, quiet: Quiet = False) -> None:
+@app.command("list", options=QUIET + LISTING + TENANT)
+def list_(context: CommandContext) -> None:
     """List configurations by name."""
-    from jobforge import calls
-    from jobforge.types.connectors import ConnectorConfig
-
-    configs = scope.run(calls.list_connector_configs(limit=200))
-    print_listing(configs, ConnectorConfig, _to_row, form=form, quiet=quiet)
+    configs = context.run(calls.list_connector_configs(limit=200))
+    print_listing([configs], ConnectorConfig, _to_row, form=context.listing_format)
 
 
 @app.command()
-@with_tenant_session
-def show(scope: TenantSession, config: ConfigArgument, *, as_json: AsJson = False) -> None:
+def show(context: CommandContext, config: ConfigArgument, *, as_json: AsJson = False) -> None:
     """Show a configuration without its secrets."""
-    output.print_record(asdict(_find(scope, config)), as_json=as_json)
+    output.print_record(asdict(_find(context.session, config)), as_json=as_json)
 
 
 @app.command()
-@with_tenant_session
 def create(
-    scope: TenantSession,
+    context: CommandContext,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name by which jobs refer to the configuration.")
     ],
@@ -91,22 +81,19 @@ def create(
 
     With a database, the setting secret_key is required to encrypt secrets.
     """
-    from jobforge import calls
-
     config: dict[str, Json] = {
         "name": name,
         "settings": {"url": url, "headers": _parse_headers(header)},
         "secrets": _read_secrets(secret, secret_from),
     }
     config_id = uuid4()
-    prepared = _prepare_config(scope, config_id, config)
-    typer.echo(str(scope.run(calls.create_connector_config(config_id, prepared))))
+    prepared = context.session.prepare_connector(config_id, config)
+    typer.echo(str(context.run(calls.create_connector_config(config_id, prepared))))
 
 
 @app.command()
-@with_tenant_session
 def edit(
-    scope: TenantSession,
+    context: CommandContext,
     config: ConfigArgument,
     *,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="New name.")] = None,
@@ -123,10 +110,8 @@ def edit(
 
     If --url has another scheme, host or port, pass all secrets again or remove them.
     """
-    from jobforge import calls
-
     secrets = {**_read_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
-    found = _find(scope, config)
+    found = _find(context.session, config)
     changes: dict[str, Json] = {} if name is None else {"name": name}
     if url is not None or header is not None:
         changes["settings"] = {
@@ -139,27 +124,24 @@ def edit(
         changes["secrets"] = secrets
     if not changes:
         raise Invalid("No changes specified", hint="jobforge connectors edit --help")
-    scope.run(calls.edit_connector_config(found.id, _prepare_config(scope, found.id, changes)))
+    prepared = context.session.prepare_connector(found.id, changes)
+    context.run(calls.edit_connector_config(found.id, prepared))
     output.note(f"Configuration {found.name} updated")
 
 
 @app.command()
-@with_tenant_session
-def delete(scope: TenantSession, config: ConfigArgument, *, yes: Yes = False) -> None:
+def delete(context: CommandContext, config: ConfigArgument, *, yes: Yes = False) -> None:
     """Delete a configuration and its secrets. Jobs that use it will fail."""
-    from jobforge import calls
-
-    found = _find(scope, config)
+    found = _find(context.session, config)
     if not yes:
         confirm(f"delete configuration {found.name!r} and its secrets")
-    scope.run(calls.delete_connector_config(found.id))
+    context.run(calls.delete_connector_config(found.id))
     output.note(f"Configuration {found.name} deleted")
 
 
 @app.command("test")
-@with_tenant_session
 def try_out(
-    scope: TenantSession,
+    context: CommandContext,
     config: ConfigArgument,
     path: Annotated[
         str,
@@ -174,51 +156,28 @@ def try_out(
     as_json: AsJson = False,
 ) -> None:
     """Send a GET request and print the response. The request runs as a job."""
-    from jobforge import calls
-    from jobforge.types.jobs import JobRequest
-
     timeout_s = parse_duration(timeout, "--timeout")
-    found = _find(scope, config)
+    found = _find(context.session, config)
     payload = {"config": found.name, "url": path or found.settings["url"]}
     # One attempt: the user is waiting and can retry manually.
     request = JobRequest("connector.http.request", payload, max_attempts=1)
-    enqueued = scope.run(calls.enqueue_job(request))
+    enqueued = context.run(calls.enqueue_job(request))
     output.note(f"{enqueued.job_id} {enqueued.status}")
-    ended = job_wait.wait_for_job(scope, enqueued.job_id, timeout_s=timeout_s, on_note=None)
+    ended = job_wait.wait_for_job(
+        context.session, enqueued.job_id, timeout_s=timeout_s, on_note=None
+    )
     job_wait.print_finished_job(ended, as_json=as_json)
 
 
-def _find(scope: TenantSession, text: str) -> "ConnectorConfig":
-    from jobforge import calls
-
+def _find(session: TenantSession, text: str) -> ConnectorConfig:
     try:
-        return scope.run(calls.get_connector_config(UUID(text)))
+        return session.run(calls.get_connector_config(UUID(text)))
     except ValueError:
         pass
-    for config in scope.run(calls.list_connector_configs(limit=200)):
+    for config in session.run(calls.list_connector_configs(limit=200)):
         if config.name == text:
             return config
     raise NotFound(f"Configuration {text!r} not found", hint="jobforge connectors list")
-
-
-def _prepare_config(
-    scope: TenantSession, config_id: UUID, config: Mapping[str, Json]
-) -> dict[str, Json]:
-    """Check the settings and seal the secrets for a database. A server does both itself."""
-    if isinstance(scope.engine, RemoteEngine):
-        return dict(config)
-    from jobforge.connectors.configuration import check_settings, needs_seal, seal_secrets
-    from jobforge.connectors.egress import policy_from_config
-    from jobforge.security.vault import open_vault
-
-    settings = load()
-    if "settings" in config:
-        check_settings(config["settings"], policy_from_config(settings))
-    secrets = config.get("secrets", {})
-    key = None
-    if needs_seal(secrets):
-        key = scope.run(open_vault(settings).build_tenant_key_call(scope.tenant_id))
-    return {**config, "secrets": seal_secrets(secrets, config_id, key)}
 
 
 def _parse_headers(given: list[str] | None) -> dict[str, str]:
@@ -245,7 +204,7 @@ def _read_secrets(sealed: list[str] | None, references: list[str] | None) -> dic
     return found
 
 
-def _to_row(config: "ConnectorConfig") -> dict[str, Json]:
+def _to_row(config: ConnectorConfig) -> dict[str, Json]:
     return {
         "id": config.id,
         "name": config.name,

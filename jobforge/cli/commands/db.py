@@ -3,32 +3,38 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import psycopg
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.bulk import Yes, confirm
+from jobforge.cli.bulk import confirm
+from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.commands import bound_logins
-from jobforge.cli.database import DatabaseUrlOption, connect, find_url
+from jobforge.cli.context import CommandContext
 from jobforge.cli.dev_setup import find_or_create_key, prepare_database
 from jobforge.cli.findings import print_findings
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson
-from jobforge.config import Config, load
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import AsJson, Yes
+from jobforge.cli.shared_options import DATABASE, LISTING
+from jobforge.config import Config
+from jobforge.db import migrate as migrations
+from jobforge.db import migration_plan, schema_files
+from jobforge.db.doctor import collect
+from jobforge.db.doctor.probes import TableStats
+from jobforge.db.doctor.vacuum_checks import advise_vacuum
+from jobforge.db.migration_errors import REPAIR
+from jobforge.db.migration_plan import plan
 from jobforge.errors import ConfigError, Json, MigrationError
 
-if TYPE_CHECKING:
-    from jobforge.db.doctor.probes import TableStats
-
-app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
-app.add_typer(bound_logins.app)
+app = CommandGroup(DATABASE)
 
 
 @app.command()
 def migrate(
+    context: CommandContext,
     *,
-    database_url: DatabaseUrlOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the files that are due; change nothing.")
     ] = False,
@@ -49,21 +55,17 @@ def migrate(
     as_json: AsJson = False,
 ) -> None:
     """Update the schema in one transaction."""
-    from jobforge.db import migrate as migrations
-    from jobforge.db.migration_errors import REPAIR
-    from jobforge.db.migration_plan import plan
-
     if repair + roles_only + dry_run > 1:
         raise ConfigError("--dry-run, --repair and --roles-only can't be used together")
     if roles_only:
-        with connect(database_url) as conn:
+        with context.connect() as conn:
             migrations.create_roles(conn)
         output.note("Roles created, or already present")
         return
     if repair:
-        _repair(database_url, lock_timeout, as_json=as_json)
+        _repair(context, lock_timeout, as_json=as_json)
         return
-    with connect(database_url) as conn:
+    with context.connect() as conn:
         if dry_run:
             names = [script.name for script in plan(conn)]
         else:
@@ -83,10 +85,8 @@ def migrate(
         output.note(f"{_count(names, 'file')} applied")
 
 
-def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
-    from jobforge.db import migrate as migrations
-
-    with connect(database_url) as conn, output.show_progress("repairing") as report:
+def _repair(context: CommandContext, lock_timeout: str, *, as_json: bool) -> None:
+    with context.connect() as conn, output.show_progress("repairing") as report:
         faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=report)
     _print_names("fault", faults, as_json=as_json)
     output.note(
@@ -105,24 +105,21 @@ def _print_names(field: str, names: Sequence[str], *, as_json: bool) -> None:
         output.print_lines(names)
 
 
-@app.command()
-@with_listing_format
-def status(form: ListingFormat, *, database_url: DatabaseUrlOption = None) -> None:
+@app.command(options=LISTING + DATABASE)
+def status(context: CommandContext) -> None:
     """List the files of the schema with their state.
 
     The state is applied, due, changed, tampered or unknown.
     """
-    from jobforge.db import migration_plan
-
-    with connect(database_url) as conn:
+    with context.connect() as conn:
         files = migration_plan.status(conn)
-    print_listing(files, migration_plan.FileStatus, form=form)
+    print_listing([files], migration_plan.FileStatus, form=context.listing_format)
 
 
 @app.command()
 def check(
+    context: CommandContext,
     *,
-    database_url: DatabaseUrlOption = None,
     details: Annotated[
         bool, typer.Option("--details", help="Also list each due file, or each wrong access right.")
     ] = False,
@@ -131,10 +128,7 @@ def check(
 
     Exit code 1 if files are due or tampered with, or if access rights differ from this release.
     """
-    from jobforge.db import migrate as migrations
-    from jobforge.db.migration_plan import plan
-
-    with connect(database_url) as conn:
+    with context.connect() as conn:
         if details:
             due = [script.name for script in plan(conn)]
             output.print_lines(due or migrations.access_faults(conn))
@@ -142,7 +136,7 @@ def check(
     output.note("The schema is up to date")
 
 
-@app.command()
+@app.command(options=())
 def sql(
     *,
     supabase: Annotated[
@@ -154,8 +148,6 @@ def sql(
     ] = False,
 ) -> None:
     """Print the schema as one file for psql."""
-    from jobforge.db import schema_files
-
     if supabase and rls_test:
         raise ConfigError("--supabase and --rls-test can't be used together")
     if supabase:
@@ -169,15 +161,12 @@ def sql(
 
 
 @app.command("vacuum-advice")
-def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
+def vacuum_advice(context: CommandContext, *, as_json: AsJson = False) -> None:
     """Show dead rows and how to remove them.
 
     Lists each table's rows and last vacuum, and what prevents the removal of dead rows.
     """
-    from jobforge.db.doctor import collect
-    from jobforge.db.doctor.vacuum_checks import advise_vacuum
-
-    with connect(database_url) as conn:
+    with context.connect() as conn:
         facts = collect.gather(conn)
     if not facts.inspection.has_schema:
         raise MigrationError("The schema is not installed", hint="jobforge db migrate")
@@ -194,7 +183,7 @@ def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = F
         )
 
 
-def _to_table_rows(tables: "Iterable[TableStats]") -> list[dict[str, Json]]:
+def _to_table_rows(tables: Iterable[TableStats]) -> list[dict[str, Json]]:
     """Return rows for tables that are not empty; most history partitions are."""
     return [
         {
@@ -209,17 +198,13 @@ def _to_table_rows(tables: "Iterable[TableStats]") -> list[dict[str, Json]]:
     ]
 
 
-@app.command()
-def reset(*, yes: Yes = False) -> None:
+@app.command(options=())
+def reset(context: CommandContext, *, yes: Yes = False) -> None:
     """Erase the data of the `jobforge dev` database permanently.
 
     Reinstalls the schema with the same tenant and API key.
     """
-    import psycopg
-
-    from jobforge.db import migrate as migrations
-
-    config = load()
+    config = context.config
     with psycopg.connect(_dev_url(config), autocommit=True) as conn:
         count = migrations.count_jobs(conn)
         jobs = f"{count:,} job{'s' * (count != 1)}"
@@ -253,6 +238,11 @@ def _dev_url(config: Config) -> str:
 
 
 @app.command()
-def url(*, database_url: DatabaseUrlOption = None) -> None:
+def url(context: CommandContext) -> None:
     """Print the URL of the database, including the password."""
-    typer.echo(find_url(database_url))
+    typer.echo(context.database_url)
+
+
+app.command("bind-login")(bound_logins.bind_login)
+app.command("unbind-login")(bound_logins.unbind_login)
+app.command("logins", options=LISTING + DATABASE)(bound_logins.logins)

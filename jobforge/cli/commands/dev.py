@@ -1,24 +1,29 @@
 """`jobforge dev`: run Postgres, the HTTP API and a worker for development, until Ctrl-C."""
 
+import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import psycopg
 import typer
 
+from jobforge.artifacts.default_location import with_default_artifacts
 from jobforge.cli import output
 from jobforge.cli.app_target import find_target_or_none
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
 from jobforge.cli.dev_setup import DEV_TENANT, find_or_create_key, find_program, prepare_database
 from jobforge.cli.options import INTRODUCE, AppArgument
-from jobforge.config import Config, load
+from jobforge.cli.processes.reloader import Reloader
+from jobforge.config import Config
+from jobforge.embedded import Embedded
 from jobforge.process.environment import environment
 from jobforge.process.interrupts import StopRequest
-
-if TYPE_CHECKING:
-    from jobforge.sdk.loader import AppTarget
-    from jobforge.security.api_keys import PlaintextApiKey
+from jobforge.sdk.loader import AppTarget, parse_target
+from jobforge.security.api_keys import PlaintextApiKey
 
 # A reload waits this long for running jobs, then releases them; they run on the new code.
 _DRAIN = "5s"
@@ -34,9 +39,13 @@ _NEXT = """\
     {0} db url         prints JOBFORGE_DATABASE_URL for your application
 """
 
+app = CommandGroup()
 
+
+@app.command()
 def dev(
-    app: AppArgument = None,
+    context: CommandContext,
+    app_: AppArgument = None,
     *,
     tcp: Annotated[
         bool,
@@ -50,11 +59,8 @@ def dev(
     Postgres is embedded, with its data in this folder. The server has the HTTP API and the
     dashboard. The worker requires an app; it restarts when the source changes.
     """
-    from jobforge.artifacts.default_location import with_default_artifacts
-    from jobforge.embedded import Embedded
-
-    config = with_default_artifacts(load(), None)
-    target = _parse_target(find_target_or_none(app))
+    config = with_default_artifacts(context.load_config(app=app_), None)
+    target = _parse_target(find_target_or_none(config))
     stopped = StopRequest()
     _on_signals(stopped.set)
     embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)
@@ -84,11 +90,9 @@ def dev(
             output.note("Stopped")
 
 
-def _parse_target(target: str | None) -> "AppTarget | None":
+def _parse_target(target: str | None) -> AppTarget | None:
     if target is None:
         return None
-    from jobforge.sdk.loader import parse_target
-
     return parse_target(target)
 
 
@@ -98,8 +102,6 @@ def _on_signals(act: Callable[[], object]) -> None:
 
 
 def _prepare(url: str) -> int:
-    import psycopg
-
     with psycopg.connect(url, autocommit=True) as conn:
         return prepare_database(conn)
 
@@ -133,19 +135,13 @@ def _serve_api(config: Config, url: str) -> Iterator[None]:
         yield
 
 
-def _find_key(config: Config, url: str) -> "PlaintextApiKey":
-    import psycopg
-
+def _find_key(config: Config, url: str) -> PlaintextApiKey:
     with psycopg.connect(url, autocommit=True) as conn:
         return find_or_create_key(config.data_dir / "key", conn)
 
 
 def _run_workers(target: "AppTarget", url: str, artifacts: str, stopped: StopRequest) -> None:
     """Run workers for the app until a signal arrives."""
-    import asyncio
-
-    from jobforge.cli.processes.reloader import Reloader
-
     arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
     # Use the database even if the environment names a server.
     variables = {

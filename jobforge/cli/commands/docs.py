@@ -6,14 +6,18 @@ from typing import Annotated
 
 import typer
 
+from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.options import NoHeader, suggest_similar
 from jobforge.cli.output import print_rows
 from jobforge.errors import NotFound
+
+app = CommandGroup()
 
 _PACKAGE = Path(__file__).parents[2]
 _INTERNAL = "decisions"  # a folder for contributors, which the wheel does not contain
 
 
+@app.command()
 def docs(
     page: Annotated[
         str | None,

@@ -4,17 +4,23 @@ from typing import Annotated
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import completions, job_wait, output
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
 from jobforge.cli.options import AsJson, PayloadArgument
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tenant_session import TenantSession, with_tenant_session
+from jobforge.cli.shared_options import TENANT
 from jobforge.cli.time_args import parse_duration, parse_moment
 from jobforge.errors import Invalid, UnknownDefinition
+from jobforge.types.jobs import JobRequest
+
+app = CommandGroup()
 
 
-@with_tenant_session
+@app.command(options=TENANT)
 def enqueue(
-    scope: TenantSession,
+    context: CommandContext,
     definition: Annotated[
         str,
         typer.Argument(
@@ -62,9 +68,6 @@ def enqueue(
 
     The definition must be registered and active, and the payload must match its parameters.
     """
-    from jobforge import calls
-    from jobforge.types.jobs import JobRequest
-
     if at is not None and in_ is not None:
         raise Invalid("--at and --in can't be used together")
     if timeout is not None and not (wait or follow):
@@ -80,11 +83,11 @@ def enqueue(
         tags=tag,
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    prepared = scope.engine.prepare_job(request, scope.tenant_id)
+    prepared = context.engine.prepare_job(request, context.session.tenant_id)
     try:
-        enqueued = scope.run(calls.enqueue_job(prepared))
+        enqueued = context.run(calls.enqueue_job(prepared))
     except UnknownDefinition as error:
-        hint = completions.suggest_definition(scope.engine, definition)
+        hint = completions.suggest_definition(context.engine, definition)
         raise UnknownDefinition(error.message, hint=hint) from error
     if not (wait or follow):
         _print(enqueued.job_id, enqueued.status, as_json=as_json)
@@ -93,7 +96,10 @@ def enqueue(
     output.note(f"{enqueued.job_id} {enqueued.status}")
     print_note = job_wait.print_note_as_json if as_json else job_wait.print_note
     ended = job_wait.wait_for_job(
-        scope, enqueued.job_id, timeout_s=timeout_s, on_note=print_note if follow else None
+        context.session,
+        enqueued.job_id,
+        timeout_s=timeout_s,
+        on_note=print_note if follow else None,
     )
     job_wait.print_finished_job(ended, as_json=as_json)
 

@@ -1,34 +1,43 @@
 """`jobforge events`: emit events, list them and inspect their deliveries."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from time import sleep
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext, TenantSession
 from jobforge.cli.engine import RemoteEngine
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.listing_output import print_listing
 from jobforge.cli.options import (
     AsJson,
     LimitOption,
     NoHeader,
     PayloadArgument,
-    Quiet,
     check_choice,
 )
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
+from jobforge.client.http_only_requests import try_trigger
 from jobforge.errors import Json, NotFound
+from jobforge.redact import redact
+from jobforge.scheduler import reaction
+from jobforge.types.events import (
+    DeliveryOutcome,
+    Event,
+    EventDelivery,
+    EventFilter,
+    EventListing,
+    Reaction,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from jobforge.types.events import Event, EventFilter, EventListing, Reaction
-
-app = typer.Typer(help="Emit events, list them and inspect their deliveries.", no_args_is_help=True)
+app = CommandGroup(TENANT)
 
 TriggerIdArgument = Annotated[
     str,
@@ -46,9 +55,8 @@ _PAGE = 200
 
 
 @app.command()
-@with_tenant_session
 def send(
-    scope: TenantSession,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Event name, such as order.paid.")],
     data: PayloadArgument = None,
     *,
@@ -66,43 +74,31 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Emit an event and print its ID. Triggers create jobs for it shortly afterwards."""
-    from jobforge import calls
-
     payload = parse_payload(data or [])
     call = calls.emit_event(name, payload, key=key, correlation_id=correlation_id)
-    event_id = scope.run(call)
+    event_id = context.run(call)
     output.print_value("id", event_id, as_json=as_json)
 
 
-@app.command("list")
-@with_tenant_session
-@with_listing_format
+@app.command("list", options=QUIET + LISTING + TENANT)
 def list_(
-    scope: TenantSession,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     name: EventNameOption = None,
     limit: LimitOption = 50,
-    quiet: Quiet = False,
 ) -> None:
     """List events, newest first."""
-    from jobforge import calls
-    from jobforge.types.events import EventFilter, EventListing
-
-    events = scope.run(calls.list_events(EventFilter(name), limit=limit))
-    print_listing(events, EventListing, _to_row, form=form, quiet=quiet)
+    events = context.run(calls.list_events(EventFilter(name), limit=limit))
+    print_listing([events], EventListing, _to_row, form=context.listing_format)
 
 
 @app.command()
-@with_tenant_session
-def show(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) -> None:
+def show(context: CommandContext, event: IdArgument, *, as_json: AsJson = False) -> None:
     """Show an event and its deliveries.
 
     For each trigger: the job that it created, or why it created none.
     """
-    from jobforge import calls
-
-    found = scope.run(calls.get_event(scope.find_id("event", event)))
+    found = context.run(calls.get_event(context.session.find_id("event", event)))
     if as_json:
         output.print_json(_to_document(found))
         return
@@ -119,9 +115,8 @@ def show(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) ->
 
 
 @app.command()
-@with_tenant_session
 def tail(
-    scope: TenantSession,
+    context: CommandContext,
     *,
     name: EventNameOption = None,
     limit: Annotated[
@@ -134,9 +129,7 @@ def tail(
     no_header: NoHeader = False,
 ) -> None:
     """Print new events as they arrive."""
-    from jobforge.types.events import EventFilter
-
-    events = islice(_follow_events(scope, EventFilter(name)), limit)
+    events = islice(_follow_events(context.session, EventFilter(name)), limit)
     if as_json:
         for event in events:
             output.print_json_line(asdict(event))
@@ -145,13 +138,10 @@ def tail(
 
 
 @app.command()
-@with_tenant_session
-def replay(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) -> None:
+def replay(context: CommandContext, event: IdArgument, *, as_json: AsJson = False) -> None:
     """Deliver an event to its triggers again. They create new jobs."""
-    from jobforge import calls
-
-    found = scope.find_id("event", event)
-    number = scope.run(calls.replay_event(found))
+    found = context.session.find_id("event", event)
+    number = context.run(calls.replay_event(found))
     if as_json:
         output.print_json({"id": str(found), "replay": number})
     else:
@@ -159,12 +149,17 @@ def replay(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) 
 
 
 @app.command("test")
-@with_tenant_session
 def dry_run(
-    scope: TenantSession, event: IdArgument, trigger: TriggerIdArgument, *, as_json: AsJson = False
+    context: CommandContext,
+    event: IdArgument,
+    trigger: TriggerIdArgument,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Show the job that a trigger would create for a past event. Changes nothing."""
-    reaction = _react(scope, scope.find_id("event", event), scope.find_id("trigger", trigger))
+    event_id = context.session.find_id("event", event)
+    trigger_id = context.session.find_id("trigger", trigger)
+    reaction = _react(context.session, event_id, trigger_id)
     shown = {"outcome": reaction.outcome, "reason": reaction.reason, "job": reaction.job}
     if as_json:
         output.print_json(shown)
@@ -172,13 +167,10 @@ def dry_run(
         output.print_fields(shown)
 
 
-@app.command()
-@with_tenant_session
-@with_listing_format
+@app.command(options=LISTING + TENANT)
 def deliveries(
-    scope: TenantSession,
+    context: CommandContext,
     trigger: TriggerIdArgument,
-    form: ListingFormat,
     *,
     outcome: Annotated[
         str | None,
@@ -190,38 +182,29 @@ def deliveries(
     limit: LimitOption = 50,
 ) -> None:
     """List the deliveries of events to a trigger, newest first."""
-    from jobforge import calls
-    from jobforge.types.events import DeliveryOutcome, EventDelivery
-
     wanted = DeliveryOutcome(check_choice("outcome", outcome, DeliveryOutcome)) if outcome else None
     try:
-        found = scope.find_id("trigger", trigger)
-        made = scope.run(calls.list_event_deliveries(found, limit=limit, outcome=wanted))
+        found = context.session.find_id("trigger", trigger)
+        made = context.run(calls.list_event_deliveries(found, limit=limit, outcome=wanted))
     except NotFound as error:
         raise NotFound(error.message, hint="jobforge triggers list") from error
-    print_listing(made, EventDelivery, form=form)
+    print_listing([made], EventDelivery, form=context.listing_format)
 
 
-def _react(scope: TenantSession, event_id: UUID, trigger_id: UUID) -> "Reaction":
+def _react(session: TenantSession, event_id: UUID, trigger_id: UUID) -> Reaction:
     """Evaluate the trigger for the event, on the server or in this process."""
-    if isinstance(scope.engine, RemoteEngine):
-        from jobforge.client.http_only_requests import try_trigger
-
-        request = try_trigger(trigger_id, event_id, tenant_id=scope.tenant_id)
-        return scope.engine.transport.run(request)
-    from jobforge import calls
-    from jobforge.redact import redact
-    from jobforge.scheduler import reaction
-
-    trigger = scope.run(calls.get_trigger(trigger_id))
-    event = scope.run(calls.get_event(event_id))
-    found = scope.run(calls.get_definition(trigger.definition, version=trigger.version))
+    if isinstance(session.engine, RemoteEngine):
+        request = try_trigger(trigger_id, event_id, tenant_id=session.tenant_id)
+        return session.engine.transport.run(request)
+    trigger = session.run(calls.get_trigger(trigger_id))
+    event = session.run(calls.get_event(event_id))
+    found = session.run(calls.get_definition(trigger.definition, version=trigger.version))
     result = reaction.dry_run(trigger, event, found.parameters)
     job = {**result.job, "payload": redact(result.job["payload"])} if result.job else None
     return result._replace(job=job)
 
 
-def _to_row(event: "EventListing") -> dict[str, Json]:
+def _to_row(event: EventListing) -> dict[str, Json]:
     outcomes = ", ".join(f"{number} {name}" for name, number in event.outcomes.items())
     return {
         "id": event.id,
@@ -231,22 +214,18 @@ def _to_row(event: "EventListing") -> dict[str, Json]:
     }
 
 
-def _to_document(event: "Event") -> dict[str, Json]:
-    from jobforge.redact import redact
-
+def _to_document(event: Event) -> dict[str, Json]:
     return {**asdict(event), "data": redact(event.data)}
 
 
-def _follow_events(scope: TenantSession, which: "EventFilter") -> "Iterator[EventListing]":
+def _follow_events(session: TenantSession, which: EventFilter) -> Iterator[EventListing]:
     """Yield new events, oldest first.
 
     Compares whole pages instead of paging by ID: an event that commits late has an older ID.
     """
-    from jobforge import calls
-
-    known = {event.id for event in scope.run(calls.list_events(which, limit=_PAGE))}
+    known = {event.id for event in session.run(calls.list_events(which, limit=_PAGE))}
     while True:
-        page = scope.run(calls.list_events(which, limit=_PAGE))
+        page = session.run(calls.list_events(which, limit=_PAGE))
         yield from (event for event in reversed(page) if event.id not in known)
         known = {event.id for event in page}
         sleep(_PAUSE_S)

@@ -1,25 +1,26 @@
 """`jobforge failures`: list, redrive and discard a tenant's dead jobs by failure group."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
-from jobforge.cli.bulk import BulkFlags, DryRun, WaitOption, Yes, run_bulk_operation
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson
-from jobforge.cli.tenant_session import TenantSession, with_tenant_session
+from jobforge.cli.bulk import run_bulk_operation
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext, TenantSession
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import AsJson, NewAttemptsOption, ReasonOption
+from jobforge.cli.shared_options import BULK, LISTING, TENANT
 from jobforge.cli.time_args import parse_rate_per_second
 from jobforge.errors import Invalid, Json, NotFound
+from jobforge.redact import redact
+from jobforge.types.failures import FailureFilter, FailureGroup
+from jobforge.types.jobs import JobFilter
+from jobforge.types.operations import OperationKind, OperationOptions
 
-if TYPE_CHECKING:
-    from jobforge.types.failures import FailureGroup
-    from jobforge.types.jobs import JobFilter
-
-app = typer.Typer(
-    help="List, redrive and discard dead jobs by failure group.", no_args_is_help=True
-)
+app = CommandGroup(TENANT)
 
 Group = Annotated[
     str | None, typer.Argument(metavar="GROUP", help="Fingerprint of the group, or its start.")
@@ -32,34 +33,28 @@ AllDeadOption = Annotated[bool, typer.Option("--all", help="All dead jobs of the
 _MOST_GROUPS = 200
 
 
-@app.command("list")
-@with_tenant_session
-@with_listing_format
+@app.command("list", options=LISTING + TENANT)
 def list_(
-    scope: TenantSession,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     definition: Annotated[
         str | None, typer.Option(metavar="KEY", help="Definition to match.")
     ] = None,
 ) -> None:
     """List failure groups, most recent failure first."""
-    from jobforge.types.failures import FailureGroup
-
-    found = _list_groups(scope, definition)
-    print_listing(found, FailureGroup, _to_row, _to_document, form=form)
+    found = _list_groups(context.session, definition)
+    print_listing([found], FailureGroup, _to_row, _to_document, form=context.listing_format)
 
 
 @app.command()
-@with_tenant_session
 def show(
-    scope: TenantSession,
+    context: CommandContext,
     group: RequiredGroup,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Show a failure group and the error of its newest job."""
-    document = _to_document(_find(scope, group))
+    document = _to_document(_find(context.session, group))
     if as_json:
         output.print_json(document)
         return
@@ -72,10 +67,9 @@ def show(
     output.print_block(error.get("traceback") or "", indent=2)
 
 
-@app.command()
-@with_tenant_session
+@app.command(options=BULK + TENANT)
 def redrive(
-    scope: TenantSession,
+    context: CommandContext,
     group: Group = None,
     *,
     everything: AllDeadOption = False,
@@ -93,84 +87,58 @@ def redrive(
             metavar="N/PERIOD", help="Maximum rate, such as 10/s or 600/m. Default: no limit."
         ),
     ] = None,
-    attempts: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Number of new attempts per job (default: the job's own number).",
-        ),
-    ] = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    wait: WaitOption = True,
+    attempts: NewAttemptsOption = None,
 ) -> None:
     """Retry the dead jobs of a group, canaries first. Print the operation's ID."""
-    from jobforge.types.operations import OperationKind, OperationOptions
-
     pace = None if rate is None else parse_rate_per_second(rate, "--rate")
     options = OperationOptions(attempts=attempts, canary=canary or None, rate=pace)
-    which = _to_filter(scope, group, everything=everything)
-    run_bulk_operation(scope, OperationKind.REDRIVE, which, options, BulkFlags(yes, dry_run, wait))
+    which = _to_filter(context.session, group, everything=everything)
+    run_bulk_operation(context, OperationKind.REDRIVE, which, options)
 
 
-@app.command()
-@with_tenant_session
+@app.command(options=BULK + TENANT)
 def discard(
-    scope: TenantSession,
+    context: CommandContext,
     group: Group = None,
     *,
     everything: AllDeadOption = False,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Reason, stored with the jobs.")
-    ] = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    wait: WaitOption = True,
+    reason: ReasonOption = None,
 ) -> None:
     """Discard the dead jobs of a group: mark them canceled. Print the operation's ID."""
-    from jobforge.types.operations import OperationKind, OperationOptions
-
-    which = _to_filter(scope, group, everything=everything)
+    which = _to_filter(context.session, group, everything=everything)
     options = OperationOptions(reason=reason)
-    run_bulk_operation(scope, OperationKind.DISCARD, which, options, BulkFlags(yes, dry_run, wait))
+    run_bulk_operation(context, OperationKind.DISCARD, which, options)
 
 
 @app.command()
-@with_tenant_session
 def note(
-    scope: TenantSession,
+    context: CommandContext,
     group: RequiredGroup,
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="Text of the note. Empty: remove the note.")
     ],
 ) -> None:
     """Set the note of a failure group."""
-    from jobforge import calls
-
-    found = _find(scope, group)
-    scope.run(calls.annotate_failure(found.fingerprint, {"note": text or None}))
+    found = _find(context.session, group)
+    context.run(calls.annotate_failure(found.fingerprint, {"note": text or None}))
     output.note(f"Note on {found.fingerprint[:12]} {'saved' if text else 'removed'}")
 
 
-def _to_filter(scope: TenantSession, group: str | None, *, everything: bool) -> "JobFilter":
-    from jobforge.types.jobs import JobFilter
-
+def _to_filter(session: TenantSession, group: str | None, *, everything: bool) -> JobFilter:
     if everything == (group is not None):
         raise Invalid("Specify a group or use --all", hint="jobforge failures list")
-    fingerprint = None if group is None else _find(scope, group).fingerprint
+    fingerprint = None if group is None else _find(session, group).fingerprint
     return JobFilter(state="dead", fingerprint=fingerprint)
 
 
-def _list_groups(scope: TenantSession, definition: str | None = None) -> list["FailureGroup"]:
-    from jobforge import calls
-    from jobforge.types.failures import FailureFilter
+def _list_groups(session: TenantSession, definition: str | None = None) -> list["FailureGroup"]:
+    return session.run(
+        calls.list_failures(FailureFilter(definition=definition), limit=_MOST_GROUPS)
+    )
 
-    return scope.run(calls.list_failures(FailureFilter(definition=definition), limit=_MOST_GROUPS))
 
-
-def _find(scope: TenantSession, start: str) -> "FailureGroup":
-    found = [group for group in _list_groups(scope) if group.fingerprint.startswith(start)]
+def _find(session: TenantSession, start: str) -> FailureGroup:
+    found = [group for group in _list_groups(session) if group.fingerprint.startswith(start)]
     if not found:
         raise NotFound(f"Failure group {start!r} not found", hint="jobforge failures list")
     if len(found) > 1:
@@ -181,13 +149,11 @@ def _find(scope: TenantSession, start: str) -> "FailureGroup":
     return found[0]
 
 
-def _to_document(group: "FailureGroup") -> dict[str, Json]:
-    from jobforge.redact import redact
-
+def _to_document(group: FailureGroup) -> dict[str, Json]:
     return {**asdict(group), "error": redact(group.error)}
 
 
-def _to_row(group: "FailureGroup") -> dict[str, Json]:
+def _to_row(group: FailureGroup) -> dict[str, Json]:
     error = dict(_to_document(group)["error"] or {})
     cause = ": ".join(filter(None, (error.get("type"), error.get("message"))))
     return {

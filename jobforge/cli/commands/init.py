@@ -6,8 +6,11 @@ from typing import Annotated
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.dev_setup import find_program
 from jobforge.errors import ConfigError, Conflict
+
+app = CommandGroup()
 
 _APP = '''\
 """The jobs of this project. `jobforge dev` runs them and restarts when this file changes."""
@@ -51,6 +54,7 @@ _FILES = {
 }
 
 
+@app.command()
 def init(
     folder: Annotated[
         Path,

@@ -1,32 +1,32 @@
 """`jobforge keys`: manage API keys. For operators."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
-from jobforge.cli.bulk import Yes, confirm
-from jobforge.cli.engine import CliEngine, with_engine
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson, Quiet, check_choice
-from jobforge.cli.tenant_session import TenantOption, find_tenant
+from jobforge.cli.bulk import confirm
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import AsJson, Yes, check_choice
+from jobforge.cli.shared_options import ENGINE, LISTING, QUIET, TENANT
 from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json
+from jobforge.security.api_keys import create_key, rotate_key
+from jobforge.types.api_keys import ApiKey, Role
 
-if TYPE_CHECKING:
-    from jobforge.types.api_keys import ApiKey, Role
-
-app = typer.Typer(help="Create, list, rotate and revoke API keys.", no_args_is_help=True)
+app = CommandGroup(ENGINE)
 
 KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="ID of the key.")]
 
 
-@app.command()
-@with_engine
+@app.command(options=TENANT)
 def create(
-    engine: CliEngine,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the key.")],
     *,
     role: Annotated[
@@ -49,58 +49,46 @@ def create(
         str | None,
         typer.Option(metavar="DURATION", help="Lifetime, such as 90d. Default: unlimited."),
     ] = None,
-    tenant: TenantOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an API key and print it. It is shown only once."""
-    from jobforge.types.api_keys import Role
-
     if every_tenant and role != Role.WORKER:
         raise Invalid("--every-tenant requires --role worker", field="every_tenant")
     chosen = Role.SUPER_ADMIN if super_admin else _parse_role(role)
     is_installation = chosen is Role.SUPER_ADMIN or every_tenant
-    key_id, text = engine.create_key(
-        name,
-        chosen,
-        scopes=scope,
-        expires_at=_parse_expires_in(expires_in),
-        tenant_id=None if is_installation else find_tenant(engine, tenant),
+    context.engine.check_scopes(scope or ())
+    created = context.engine.run(
+        create_key(
+            name,
+            chosen,
+            scopes=scope,
+            expires_at=_parse_expires_in(expires_in),
+            tenant_id=None if is_installation else context.session.tenant_id,
+        )
     )
-    _print_key(key_id, text, as_json=as_json)
+    output.print_new_secret("key", created.text, "Key", created.id, as_json=as_json)
 
 
-@app.command("list")
-@with_engine
-@with_listing_format
-def list_(
-    engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False, tenant: TenantOption = None
-) -> None:
+@app.command("list", options=QUIET + LISTING + TENANT)
+def list_(context: CommandContext) -> None:
     """List the newest 200 API keys, of one tenant or across all tenants."""
-    from jobforge import calls
-    from jobforge.types.api_keys import ApiKey
-
-    keys = engine.run(
-        calls.list_api_keys(limit=200, tenant_id=_find_optional_tenant(engine, tenant))
-    )
-    print_listing(keys, ApiKey, _to_row, form=form, quiet=quiet)
+    tenant_id = None if context.params["tenant"] is None else context.session.tenant_id
+    keys = context.engine.run(calls.list_api_keys(limit=200, tenant_id=tenant_id))
+    print_listing([keys], ApiKey, _to_row, form=context.listing_format)
 
 
 @app.command()
-@with_engine
-def revoke(engine: CliEngine, key_id: KeyId, *, yes: Yes = False) -> None:
+def revoke(context: CommandContext, key_id: KeyId, *, yes: Yes = False) -> None:
     """Revoke an API key permanently. Servers reject it within a second."""
-    from jobforge import calls
-
     if not yes:
         confirm(f"revoke key {key_id}")
-    engine.run(calls.revoke_api_key(key_id))
+    context.engine.run(calls.revoke_api_key(key_id))
     output.note(f"Key {key_id} revoked")
 
 
 @app.command()
-@with_engine
 def rotate(
-    engine: CliEngine,
+    context: CommandContext,
     key_id: KeyId,
     *,
     overlap: Annotated[
@@ -118,11 +106,11 @@ def rotate(
     The existing key expires after the overlap.
     """
     overlap_s = parse_duration(overlap, "--overlap")
-    new_id, text = engine.rotate_key(key_id, overlap_s=overlap_s)
-    _print_key(new_id, text, as_json=as_json)
+    created = context.engine.run(rotate_key(key_id, overlap_s=overlap_s))
+    output.print_new_secret("key", created.text, "Key", created.id, as_json=as_json)
 
 
-def _to_row(key: "ApiKey") -> dict[str, Json]:
+def _to_row(key: ApiKey) -> dict[str, Json]:
     return {
         "id": key.id,
         "name": key.name,
@@ -136,25 +124,11 @@ def _to_row(key: "ApiKey") -> dict[str, Json]:
     }
 
 
-def _parse_role(text: str) -> "Role":
-    from jobforge.types.api_keys import Role
-
+def _parse_role(text: str) -> Role:
     return Role(check_choice("role", text, Role))
-
-
-def _find_optional_tenant(engine: CliEngine, tenant: str | None) -> UUID | None:
-    return None if tenant is None else find_tenant(engine, tenant)
 
 
 def _parse_expires_in(duration: str | None) -> datetime | None:
     if duration is None:
         return None
     return datetime.now(UTC) + timedelta(seconds=parse_duration(duration, "--expires-in"))
-
-
-def _print_key(key_id: UUID, text: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"id": str(key_id), "key": text})
-        return
-    typer.echo(text)
-    output.note(f"Key ID: {key_id}; the key is not shown again")

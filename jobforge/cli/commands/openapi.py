@@ -1,13 +1,18 @@
 """`jobforge openapi`: print the OpenAPI document."""
 
+import json
+
 import typer
 
+from jobforge.cli.command_group import CommandGroup
+from jobforge.config import Config
 
+app = CommandGroup()
+
+
+@app.command()
 def openapi() -> None:
     """Print the OpenAPI document of the HTTP API."""
-    import json
-
     from jobforge.api import create_app
-    from jobforge.config import Config
 
     typer.echo(json.dumps(create_app(Config()).openapi(), indent=2, ensure_ascii=False))

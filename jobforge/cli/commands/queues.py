@@ -1,19 +1,25 @@
 """`jobforge queues`: list, pause and limit queues."""
 
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import completions, output
-from jobforge.cli.engine import CliEngine, with_engine
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.engine import CliEngine
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import BurstOption, MaxStartsOption
+from jobforge.cli.shared_options import ENGINE, LISTING, TENANT_OR_ALL
 from jobforge.cli.time_args import parse_rate
 from jobforge.cli.top_data import to_queue_row
 from jobforge.errors import Denied, Invalid, Json, TenantRequired
+from jobforge.types.definitions import QueueInfo
 
-app = typer.Typer(help="List, pause and limit queues.", no_args_is_help=True)
+app = CommandGroup(ENGINE)
 
 QueueArgument = Annotated[
     str,
@@ -25,73 +31,53 @@ QueueArgument = Annotated[
 _LISTED = 1000  # list_queues returns at most this many
 
 
-@app.command("list")
-@with_engine
-@with_listing_format
-def list_(engine: CliEngine, form: ListingFormat, *, tenant: TenantOrAllOption = None) -> None:
+@app.command("list", options=LISTING + TENANT_OR_ALL)
+def list_(context: CommandContext) -> None:
     """List queues with their job counts.
 
     Operators see the counts across all tenants by default.
     """
-    from jobforge import calls
-    from jobforge.types.definitions import QueueInfo
-
-    queues = engine.run(calls.list_queues(tenant_id=find_tenant_or_all(engine, tenant)))
-    print_listing(queues, QueueInfo, to_queue_row, form=form)
+    queues = context.engine.run(calls.list_queues(tenant_id=context.tenant_id_or_all))
+    print_listing([queues], QueueInfo, to_queue_row, form=context.listing_format)
 
 
 @app.command()
-@with_engine
-def pause(engine: CliEngine, queue: QueueArgument) -> None:
+def pause(context: CommandContext, queue: QueueArgument) -> None:
     """Pause a queue: its jobs do not start. Running jobs continue."""
-    from jobforge import calls
-
-    doubts = _check_queue_name(engine, queue)
-    engine.run(calls.pause_queue(queue))
+    doubts = _check_queue_name(context.engine, queue)
+    context.engine.run(calls.pause_queue(queue))
     output.note(f"Queue {queue} paused")
     for doubt in doubts:
         output.note(doubt)
 
 
 @app.command()
-@with_engine
-def resume(engine: CliEngine, queue: QueueArgument) -> None:
+def resume(context: CommandContext, queue: QueueArgument) -> None:
     """Resume a queue."""
-    from jobforge import calls
-
-    engine.run(calls.resume_queue(queue))
+    context.engine.run(calls.resume_queue(queue))
     output.note(f"Queue {queue} resumed")
 
 
 @app.command()
-@with_engine
 def limit(
-    engine: CliEngine,
+    context: CommandContext,
     queue: QueueArgument,
     *,
     max_running: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Maximum running jobs on all machines."),
     ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(metavar="N/PERIOD", help="Maximum starts: 10/s, 100/m or 5/30s."),
-    ] = None,
-    burst: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Maximum burst. Default: the N of --rate."),
-    ] = None,
+    rate: MaxStartsOption = None,
+    burst: BurstOption = None,
     none: Annotated[bool, typer.Option("--none", help="Remove all limits of the queue.")] = False,
 ) -> None:
     """Limit how many jobs of a queue run at once or start per period."""
-    from jobforge import calls
-
     settings = _parse_limits(max_running, rate, burst)
     if none == bool(settings):
         raise Invalid("Specify a limit or --none", hint="Use --max-running 4 or --rate 10/s")
-    doubts = _check_queue_name(engine, queue)
+    doubts = _check_queue_name(context.engine, queue)
     cleared: dict[str, Json] = {"max_running": None, "rate_limit": None, "rate_burst": None}
-    engine.run(calls.put_queue(queue, settings or cleared))
+    context.engine.run(calls.put_queue(queue, settings or cleared))
     output.note(f"Limits of queue {queue} {'removed' if none else 'set'}")
     for doubt in doubts:
         output.note(doubt)
@@ -99,10 +85,6 @@ def limit(
 
 def _check_queue_name(engine: CliEngine, queue: str) -> list[str]:
     """Return a warning if no definition, job or worker uses the queue: it may be misspelled."""
-    from difflib import get_close_matches
-
-    from jobforge import calls
-
     with suppress(Denied, TenantRequired):  # then the change is refused too
         known = {each.name for each in engine.run(calls.list_queues())}
         known |= {name for worker in engine.run(calls.list_workers()) for name in worker.queues}

@@ -1,23 +1,24 @@
 """`jobforge secrets`: create and rotate the installation's secret key (envelope encryption)."""
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrlOption
-from jobforge.cli.engine import CliEngine, ConnectionOptions, open_engine
-from jobforge.config import load
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.engine import CliEngine
+from jobforge.cli.listing_output import read_pages
+from jobforge.cli.shared_options import DATABASE
 from jobforge.errors import ConfigError
+from jobforge.types.connectors import TenantWrappedKey
 
 if TYPE_CHECKING:
     from jobforge.security.vault import Vault
 
-app = typer.Typer(
-    help="Create and rotate the key that encrypts tenant secrets.", no_args_is_help=True
-)
-
-_PAGE = 100
+app = CommandGroup()
 
 
 @app.command()
@@ -31,8 +32,8 @@ def key() -> None:
     typer.echo(make_secret_key())
 
 
-@app.command()
-def rotate(*, database_url: DatabaseUrlOption = None) -> None:
+@app.command(options=DATABASE)
+def rotate(context: CommandContext) -> None:
     """Re-encrypt all tenant keys with secret_key.
 
     secret_key_previous must contain the old key. Secrets stay as they are. Safe to repeat, and to
@@ -40,31 +41,25 @@ def rotate(*, database_url: DatabaseUrlOption = None) -> None:
     """
     from jobforge.security.vault import open_vault
 
-    config = load(flags={"database_url": database_url})
-    if config.secret_key is None:
+    if context.config.secret_key is None:
         raise ConfigError(
             "secret_key must be set to the new key, and secret_key_previous to the old key",
             field="secret_key",
         )
-    vault = open_vault(config)
-    with open_engine(ConnectionOptions(database_url)) as engine:
-        count = _rotate(engine, vault)
+    vault = open_vault(context.config)
+    count = _rotate(context.engine, vault)
     output.note(
         f"{count} tenant key{'s' * (count != 1)} re-encrypted with secret key {vault.key_id}"
     )
 
 
 def _rotate(engine: CliEngine, vault: "Vault") -> int:
-    from jobforge import calls
+    def read(size: int, last: TenantWrappedKey | None) -> list[TenantWrappedKey]:
+        after = last.tenant_id if last else None
+        return engine.run(calls.list_tenant_keys(vault.key_id, limit=size, after=after))
 
-    count, after = 0, None
-    while True:
-        page = engine.run(calls.list_tenant_keys(vault.key_id, limit=_PAGE, after=after))
-        for tenant_id, wrapped_key in page:
-            rewrapped = vault.rewrap(tenant_id, wrapped_key)
-            count += engine.run(
-                calls.rewrap_tenant_key(wrapped_key, rewrapped, tenant_id=tenant_id)
-            )
-        if len(page) < _PAGE:
-            return count
-        after = page[-1].tenant_id
+    count = 0
+    for tenant_id, stored_key in chain.from_iterable(read_pages(read)):
+        rewrapped = vault.rewrap(tenant_id, stored_key)
+        count += engine.run(calls.rewrap_tenant_key(stored_key, rewrapped, tenant_id=tenant_id))
+    return count

@@ -1,17 +1,26 @@
 """`jobforge server`: serve the HTTP API and the dashboard until it is stopped."""
 
+import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from jobforge.cli.database import DatabaseUrlOption, find_url
-from jobforge.cli.engine import ConnectionOptions, open_engine
-from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.artifacts.default_location import with_default_artifacts
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.engine import find_url, open_engine
+from jobforge.cli.options import UNTIL_STDIN_CLOSES, LogFormatOption, LogLevelOption
 from jobforge.cli.output import warn_of_misspelled_settings
-from jobforge.config import Config, load
+from jobforge.cli.shared_options import DATABASE
+from jobforge.config import Config
+
+app = CommandGroup()
 
 
+@app.command(options=DATABASE)
 def server(
+    context: CommandContext,
     *,
     host: Annotated[
         str | None,
@@ -20,17 +29,8 @@ def server(
     port: Annotated[
         str | None, typer.Option(metavar="PORT", help="Port to listen on. Default: 8700.")
     ] = None,
-    log_format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="json|text", help="Log format. Default: text on a terminal, else json."
-        ),
-    ] = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
-    ] = None,
-    database_url: DatabaseUrlOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
     """Serve the HTTP API and the dashboard.
@@ -38,31 +38,18 @@ def server(
     Any number can run on one database. The first SIGTERM or Ctrl-C finishes open requests and exits
     with 0; the second exits at once with 1.
     """
-    config = load(
-        flags={
-            "server_host": host,
-            "server_port": port,
-            "log_format": log_format,
-            "log_level": log_level,
-            "database_url": find_url(database_url),
-        }
+    config = context.load_config(
+        server_host=host, server_port=port, log_format=log_format, log_level=log_level
     )
+    config = replace(config, database_url=find_url(config), server=None)
     warn_of_misspelled_settings()
-    config = _locate_artifacts(config)
-    with open_engine(ConnectionOptions(config.database_url)):
+    config = with_default_artifacts(config, config.database_url)
+    with open_engine(config):
         pass  # report a connection error now, not in every request
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 
 
-def _locate_artifacts(config: Config) -> Config:
-    from jobforge.artifacts.default_location import with_default_artifacts
-
-    return with_default_artifacts(config, config.database_url)
-
-
 def _run(config: Config, *, until_stdin_closes: bool) -> int:
-    import asyncio
-
     from jobforge.api import serve
     from jobforge.observability import logs
     from jobforge.observability.tracing import setup

@@ -1,29 +1,21 @@
 """`jobforge stats`: show attempt counts, wait and run times, and usage per tenant."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrlOption
-from jobforge.cli.engine import (
-    ApiKeyOption,
-    CliEngine,
-    ConnectionOptions,
-    ServerUrlOption,
-    open_engine,
-    with_engine,
-)
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.shared_options import ENGINE, LISTING, TENANT_OR_ALL
 from jobforge.cli.time_args import parse_duration, parse_time_or_age
 from jobforge.errors import Invalid, Json
+from jobforge.types.statistics import Statistic, Usage, usage_as_csv
 
-if TYPE_CHECKING:
-    from jobforge.types.statistics import Statistic
-
-app = typer.Typer(help="Show attempt statistics for one tenant or across all tenants.")
+app = CommandGroup(ENGINE)
 
 SinceOption = Annotated[
     str, typer.Option(metavar="AGE|TIME", help="Start: an age such as 1h or 7d, or a time.")
@@ -35,11 +27,9 @@ _STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
 _LINES = 30  # approximate rows of a table with the default step
 
 
-@app.callback(invoke_without_command=True)
-@with_listing_format
+@app.callback(options=LISTING + TENANT_OR_ALL)
 def stats(
-    context: typer.Context,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     since: SinceOption = "1h",
     until: UntilOption = None,
@@ -57,53 +47,38 @@ def stats(
         str | None,
         typer.Option(metavar="definition|queue", help="Group rows by definition or queue."),
     ] = None,
-    tenant: TenantOrAllOption = None,
-    database_url: DatabaseUrlOption = None,
-    server: ServerUrlOption = None,
-    api_key: ApiKeyOption = None,
 ) -> None:
     """Show attempt statistics for one tenant or across all tenants."""
     if context.invoked_subcommand is not None:
         return
-    from jobforge import calls
-    from jobforge.types.statistics import Statistic
-
     start, end = parse_time_or_age(since, "--since"), _parse_until(until)
-    with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
-        call = calls.get_statistics(
-            start,
-            end,
-            step_s=_choose_step(step, start, end),
-            definition=definition,
-            queue=queue,
-            by=_parse_by(by),
-            tenant_id=find_tenant_or_all(engine, tenant),
-        )
-        found = engine.run(call)
-    print_listing(found, Statistic, _to_row, form=form)
+    call = calls.get_statistics(
+        start,
+        end,
+        step_s=_choose_step(step, start, end),
+        definition=definition,
+        queue=queue,
+        by=_parse_by(by),
+        tenant_id=context.tenant_id_or_all,
+    )
+    print_listing([context.engine.run(call)], Statistic, _to_row, form=context.listing_format)
 
 
-@app.command()
-@with_engine
-@with_listing_format
+@app.command(options=LISTING + ENGINE)
 def usage(
-    engine: CliEngine,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     since: SinceOption = "1d",
     until: UntilOption = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Show each tenant's usage: attempts, run and CPU time, memory. For operators."""
-    from jobforge import calls
-    from jobforge.types.statistics import Usage, usage_as_csv
-
     call = calls.meter_tenants(parse_time_or_age(since, "--since"), _parse_until(until))
-    used = engine.run(call)
+    used = context.engine.run(call)
     if as_csv:
         typer.echo(usage_as_csv(used), nl=False)
         return
-    print_listing(used, Usage, form=form)
+    print_listing([used], Usage, form=context.listing_format)
 
 
 def _parse_until(text: str | None) -> datetime | None:
@@ -126,7 +101,7 @@ def _parse_by(text: str | None) -> Literal["definition", "queue"] | None:
             raise Invalid(f"--by must be definition or queue, not {text!r}")
 
 
-def _to_row(found: "Statistic") -> dict[str, Json]:
+def _to_row(found: Statistic) -> dict[str, Json]:
     return {
         "at": found.at,
         **({"definition": found.definition} if found.queue is None else {"queue": found.queue}),

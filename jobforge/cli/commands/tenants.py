@@ -2,24 +2,31 @@
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID, uuid4
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import completions, output
-from jobforge.cli.bulk import WaitOption, Yes, confirm, watch_operation
-from jobforge.cli.engine import CliEngine, with_engine
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson, Quiet, omit_none
-from jobforge.cli.tenant_session import TenantSession, find_tenant
+from jobforge.cli.bulk import confirm, watch_operation
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext, TenantSession
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import (
+    AsJson,
+    BurstOption,
+    MaxStartsOption,
+    WaitOption,
+    Yes,
+    omit_none,
+)
+from jobforge.cli.shared_options import ENGINE, LISTING, QUIET
 from jobforge.cli.time_args import parse_rate
 from jobforge.errors import Invalid, Json, NotFound
+from jobforge.types.tenants import TenantInfo
 
-if TYPE_CHECKING:
-    from jobforge.types.tenants import TenantInfo
-
-app = typer.Typer(help="List, create, limit, pause and delete tenants.", no_args_is_help=True)
+app = CommandGroup(ENGINE)
 
 TenantArgument = Annotated[
     str,
@@ -39,28 +46,22 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 )
 
 
-@app.command("list")
-@with_engine
-@with_listing_format
-def list_(engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False) -> None:
+@app.command("list", options=QUIET + LISTING + ENGINE)
+def list_(context: CommandContext) -> None:
     """List the tenants that have settings."""
-    from jobforge import calls
-    from jobforge.types.tenants import TenantInfo
-
-    print_listing(engine.run(calls.list_tenants()), TenantInfo, form=form, quiet=quiet)
+    tenants = context.engine.run(calls.list_tenants())
+    print_listing([tenants], TenantInfo, form=context.listing_format)
 
 
 @app.command()
-@with_engine
-def show(engine: CliEngine, tenant: TenantArgument, *, as_json: AsJson = False) -> None:
+def show(context: CommandContext, tenant: TenantArgument, *, as_json: AsJson = False) -> None:
     """Show the settings of a tenant."""
-    output.print_record(asdict(_find(engine, tenant)), as_json=as_json)
+    output.print_record(asdict(_find(context.session, tenant)), as_json=as_json)
 
 
 @app.command()
-@with_engine
 def create(
-    engine: CliEngine,
+    context: CommandContext,
     slug: Annotated[
         str, typer.Argument(metavar="SLUG", help="Short name, unique in this installation.")
     ],
@@ -73,11 +74,9 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a tenant and print its ID."""
-    from jobforge import calls
-
     settings = omit_none(slug=slug, name=name, timezone=timezone)
     new_id = tenant_id or uuid4()
-    engine.run(calls.put_tenant(new_id, settings))
+    context.engine.run(calls.put_tenant(new_id, settings))
     if as_json:
         output.print_json({"id": str(new_id), **settings})
     else:
@@ -85,9 +84,8 @@ def create(
 
 
 @app.command()
-@with_engine
 def edit(
-    engine: CliEngine,
+    context: CommandContext,
     tenant: TenantArgument,
     *,
     slug: Annotated[str | None, typer.Option(metavar="SLUG", help="New slug.")] = None,
@@ -105,21 +103,13 @@ def edit(
     max_pending: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Maximum pending jobs.")
     ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(metavar="N/PERIOD", help="Maximum starts: 10/s, 100/m or 5/30s."),
-    ] = None,
-    burst: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Maximum burst. Default: the N of --rate."),
-    ] = None,
+    rate: MaxStartsOption = None,
+    burst: BurstOption = None,
     unlimited: Annotated[
         bool, typer.Option("--unlimited", help="Remove all limits except those specified.")
     ] = False,
 ) -> None:
     """Change a tenant's settings and limits. Omitted settings are unchanged."""
-    from jobforge import calls
-
     changes = omit_none(
         slug=slug,
         name=name,
@@ -134,58 +124,46 @@ def edit(
     changes = {**(_NO_LIMITS if unlimited else {}), **changes}
     if not changes:
         raise Invalid("No changes specified", hint="jobforge tenants edit --help")
-    engine.run(calls.put_tenant(find_tenant(engine, tenant), changes))
+    context.engine.run(calls.put_tenant(context.session.tenant_id, changes))
     output.note(f"Tenant {tenant} updated")
 
 
 @app.command()
-@with_engine
-def pause(engine: CliEngine, tenant: TenantArgument) -> None:
+def pause(context: CommandContext, tenant: TenantArgument) -> None:
     """Pause a tenant: its jobs do not start. Running jobs continue."""
-    from jobforge import calls
-
-    engine.run(calls.pause_tenant(find_tenant(engine, tenant)))
+    context.engine.run(calls.pause_tenant(context.session.tenant_id))
     output.note(f"Tenant {tenant} paused")
 
 
 @app.command()
-@with_engine
-def resume(engine: CliEngine, tenant: TenantArgument) -> None:
+def resume(context: CommandContext, tenant: TenantArgument) -> None:
     """Resume a tenant."""
-    from jobforge import calls
-
-    engine.run(calls.resume_tenant(find_tenant(engine, tenant)))
+    context.engine.run(calls.resume_tenant(context.session.tenant_id))
     output.note(f"Tenant {tenant} resumed")
 
 
 @app.command()
-@with_engine
 def delete(
-    engine: CliEngine, tenant: TenantArgument, *, yes: Yes = False, wait: WaitOption = True
+    context: CommandContext, tenant: TenantArgument, *, yes: Yes = False, wait: WaitOption = True
 ) -> None:
     """Erase a tenant permanently: its jobs, history, keys and artifacts.
 
     Run the command again to watch an erasure that is in progress.
     """
-    from jobforge import calls
-
-    tenant_id = find_tenant(engine, tenant)
+    tenant_id = context.session.tenant_id
     if not yes:
         confirm(f"erase all data of tenant {tenant} ({tenant_id})")
-    operation_id = engine.run(calls.delete_tenant(tenant_id))
+    operation_id = context.engine.run(calls.delete_tenant(tenant_id))
     if not wait:
         typer.echo(str(operation_id))
         return
-    advance = partial(engine.advance_erasure, tenant_id)
-    operation = watch_operation(TenantSession(engine, tenant_id), operation_id, advance)
+    advance = partial(context.engine.advance_erasure, tenant_id)
+    operation = watch_operation(context.session, operation_id, advance)
     output.note(f"Tenant {tenant} erased: {operation.done:,} rows and all artifacts deleted")
 
 
-def _find(engine: CliEngine, text: str) -> "TenantInfo":
-    from jobforge import calls
-
-    tenant_id = find_tenant(engine, text)
-    for tenant in engine.run(calls.list_tenants()):
-        if tenant.id == tenant_id:
+def _find(session: TenantSession, text: str) -> TenantInfo:
+    for tenant in session.engine.run(calls.list_tenants()):
+        if tenant.id == session.tenant_id:
             return tenant
     raise NotFound(f"Tenant {text!r} has no settings", hint="jobforge tenants list")

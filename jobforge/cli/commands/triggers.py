@@ -1,33 +1,32 @@
 """`jobforge triggers`: manage schedules and event triggers."""
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
-from jobforge.cli.bulk import Yes, confirm
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson, LimitOption, Quiet, check_choice
-from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
+from jobforge.cli.bulk import confirm
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.listing_output import print_listing
+from jobforge.cli.options import AsJson, LimitOption, Yes, check_choice, omit_none
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
 from jobforge.cli.time_args import parse_moment
-from jobforge.cli.trigger_options import DefinitionOption, with_trigger_settings
+from jobforge.cli.trigger_options import DefinitionOption, parse_settings, trigger_options
 from jobforge.errors import Invalid, Json
+from jobforge.redact import redact
+from jobforge.scheduler import cron, validate
+from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
-if TYPE_CHECKING:
-    from jobforge.types.triggers import Trigger, TriggerType
-
-app = typer.Typer(help="Manage schedules and event triggers.", no_args_is_help=True)
-
-TriggerSettings = dict[str, Json]
+app = CommandGroup(TENANT)
 
 
-@app.command("list")
-@with_tenant_session
-@with_listing_format
+@app.command("list", options=QUIET + LISTING + TENANT)
 def list_(
-    scope: TenantSession,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     type_: Annotated[
         str | None, typer.Option("--type", metavar="schedule|event", help="Type to match.")
@@ -36,34 +35,24 @@ def list_(
     enabled: Annotated[
         bool | None, typer.Option("--enabled/--disabled", help="State to match.")
     ] = None,
-    quiet: Quiet = False,
 ) -> None:
     """List the newest 200 triggers."""
-    from jobforge import calls
-    from jobforge.types.triggers import Trigger, TriggerFilter
-
     which = TriggerFilter(_parse_type(type_) if type_ else None, definition, enabled=enabled)
-    triggers = scope.run(calls.list_triggers(which, limit=200))
-    print_listing(triggers, Trigger, _to_row, _to_document, form=form, quiet=quiet)
+    triggers = context.run(calls.list_triggers(which, limit=200))
+    print_listing([triggers], Trigger, _to_row, _to_document, form=context.listing_format)
 
 
 @app.command()
-@with_tenant_session
-def show(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) -> None:
+def show(context: CommandContext, trigger: IdArgument, *, as_json: AsJson = False) -> None:
     """Show a trigger."""
-    from jobforge import calls
-
-    found = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
+    found = context.run(calls.get_trigger(context.session.find_id("trigger", trigger)))
     output.print_record(_to_document(found), as_json=as_json)
 
 
-@app.command()
-@with_tenant_session
-@with_trigger_settings
+@app.command(options=(trigger_options, *TENANT))
 def create(
-    scope: TenantSession,
+    context: CommandContext,
     label: Annotated[str, typer.Argument(metavar="LABEL", help="Display name.")],
-    settings: TriggerSettings,
     *,
     disabled: Annotated[
         bool, typer.Option("--disabled", help="Create the trigger disabled.")
@@ -74,10 +63,7 @@ def create(
     --cron creates a schedule, --event an event trigger. The payload can contain templates:
     at={{schedule.fire_at}} or path={{event.path}}.
     """
-    from jobforge import calls
-    from jobforge.scheduler import validate
-    from jobforge.types.triggers import TriggerType
-
+    settings = parse_settings(context.params)
     if ("cron" in settings) == ("event" in settings):
         raise Invalid(
             "Specify either --cron or --event",
@@ -87,16 +73,13 @@ def create(
     kind = TriggerType.SCHEDULE if "cron" in settings else TriggerType.EVENT
     settings |= {"label": label, **({"enabled": False} if disabled else {})}
     validate.check(kind, settings)
-    typer.echo(str(scope.run(calls.create_trigger(kind, settings))))
+    typer.echo(str(context.run(calls.create_trigger(kind, settings))))
 
 
-@app.command()
-@with_tenant_session
-@with_trigger_settings
+@app.command(options=(trigger_options, *TENANT))
 def edit(
-    scope: TenantSession,
+    context: CommandContext,
     trigger: IdArgument,
-    settings: TriggerSettings,
     *,
     label: Annotated[str | None, typer.Option(metavar="LABEL", help="New display name.")] = None,
 ) -> None:
@@ -104,63 +87,48 @@ def edit(
 
     A payload replaces the previous one.
     """
-    from jobforge import calls
-    from jobforge.scheduler import validate
-
-    changes = settings if label is None else {**settings, "label": label}
+    changes = parse_settings(context.params) | omit_none(label=label)
     if not changes:
         raise Invalid("No changes specified", hint="jobforge triggers edit --help")
-    before = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
+    before = context.run(calls.get_trigger(context.session.find_id("trigger", trigger)))
     validate.check(before.type, changes, before)
-    scope.run(calls.edit_trigger(before.id, changes))
+    context.run(calls.edit_trigger(before.id, changes))
     output.note(f"Trigger {before.id} updated")
 
 
 @app.command()
-@with_tenant_session
-def enable(scope: TenantSession, trigger: IdArgument) -> None:
+def enable(context: CommandContext, trigger: IdArgument) -> None:
     """Enable a trigger. Runs missed while it was disabled are not made up later."""
-    from jobforge import calls
-
-    found = scope.find_id("trigger", trigger)
-    scope.run(calls.edit_trigger(found, {"enabled": True}))
+    found = context.session.find_id("trigger", trigger)
+    context.run(calls.edit_trigger(found, {"enabled": True}))
     output.note(f"Trigger {found} enabled")
 
 
 @app.command()
-@with_tenant_session
-def disable(scope: TenantSession, trigger: IdArgument) -> None:
+def disable(context: CommandContext, trigger: IdArgument) -> None:
     """Disable a trigger."""
-    from jobforge import calls
-
-    found = scope.find_id("trigger", trigger)
-    scope.run(calls.edit_trigger(found, {"enabled": False}))
+    found = context.session.find_id("trigger", trigger)
+    context.run(calls.edit_trigger(found, {"enabled": False}))
     output.note(f"Trigger {found} disabled")
 
 
 @app.command()
-@with_tenant_session
-def delete(scope: TenantSession, trigger: IdArgument, *, yes: Yes = False) -> None:
+def delete(context: CommandContext, trigger: IdArgument, *, yes: Yes = False) -> None:
     """Delete a trigger. Jobs that it created are unaffected."""
-    from jobforge import calls
-
-    found = scope.find_id("trigger", trigger)
+    found = context.session.find_id("trigger", trigger)
     if not yes:
-        confirm(f"delete trigger {scope.run(calls.get_trigger(found)).label!r}")
-    scope.run(calls.delete_trigger(found))
+        confirm(f"delete trigger {context.run(calls.get_trigger(found)).label!r}")
+    context.run(calls.delete_trigger(found))
     output.note(f"Trigger {found} deleted")
 
 
 @app.command("run")
-@with_tenant_session
-def run_now(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) -> None:
+def run_now(context: CommandContext, trigger: IdArgument, *, as_json: AsJson = False) -> None:
     """Fire a schedule now and print the time.
 
     `triggers firings` lists the job when the scheduler has created it.
     """
-    from jobforge import calls
-
-    fire_at = scope.run(calls.run_trigger(scope.find_id("trigger", trigger)))
+    fire_at = context.run(calls.run_trigger(context.session.find_id("trigger", trigger)))
     if as_json:
         output.print_json({"fire_at": fire_at})
     else:
@@ -168,9 +136,8 @@ def run_now(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = Fals
 
 
 @app.command()
-@with_tenant_session
 def backfill(
-    scope: TenantSession,
+    context: CommandContext,
     trigger: IdArgument,
     start: Annotated[str, typer.Argument(metavar="START", help="Start of the range.")],
     end: Annotated[str, typer.Argument(metavar="END", help="End of the range.")],
@@ -181,37 +148,30 @@ def backfill(
 
     Skips times that already fired, and prints the number of new firings.
     """
-    from jobforge import calls
-    from jobforge.scheduler import validate
-
     first, last = parse_moment(start, "START"), parse_moment(end, "END")
-    found = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
+    found = context.run(calls.get_trigger(context.session.find_id("trigger", trigger)))
     times = validate.list_fire_times(found, first, last)
     if dry_run:
         output.print_lines(time.isoformat() for time in times)
         return
-    typer.echo(str(scope.run(calls.backfill_trigger(found.id, times))))
+    typer.echo(str(context.run(calls.backfill_trigger(found.id, times))))
 
 
-@app.command()
-@with_tenant_session
-@with_listing_format
+@app.command(options=LISTING + TENANT)
 def firings(
-    scope: TenantSession,
+    context: CommandContext,
     trigger: IdArgument,
-    form: ListingFormat,
     *,
     limit: LimitOption = 50,
 ) -> None:
     """List the firings of a schedule, newest first."""
-    from jobforge import calls
-    from jobforge.types.triggers import Firing
+    found = context.run(
+        calls.list_firings(context.session.find_id("trigger", trigger), limit=limit)
+    )
+    print_listing([found], Firing, form=context.listing_format)
 
-    found = scope.run(calls.list_firings(scope.find_id("trigger", trigger), limit=limit))
-    print_listing(found, Firing, form=form)
 
-
-@app.command("next")
+@app.command("next", options=())
 def next_(
     expression: Annotated[
         str, typer.Argument(metavar="CRON", help="Cron expression, such as '0 9 * * MON-FRI'.")
@@ -230,10 +190,6 @@ def next_(
     as_json: AsJson = False,
 ) -> None:
     """Describe a cron expression and print its next run times. Works offline."""
-    from datetime import UTC, datetime
-
-    from jobforge.scheduler import cron
-
     read = cron.parse(expression, tz)
     moment = parse_moment(after, "--after") if after else datetime.now(UTC)
     runs = read.preview(moment, count)
@@ -248,13 +204,11 @@ def next_(
         typer.echo(f"{run.local.isoformat()}{f'  ({run.change} time)' if run.change else ''}")
 
 
-def _to_document(trigger: "Trigger") -> dict[str, Json]:
-    from jobforge.redact import redact
-
+def _to_document(trigger: Trigger) -> dict[str, Json]:
     return asdict(replace(trigger, payload=redact(trigger.payload)))
 
 
-def _to_row(trigger: "Trigger") -> dict[str, Json]:
+def _to_row(trigger: Trigger) -> dict[str, Json]:
     return {
         "id": trigger.id,
         "label": trigger.label,
@@ -267,7 +221,5 @@ def _to_row(trigger: "Trigger") -> dict[str, Json]:
     }
 
 
-def _parse_type(text: str) -> "TriggerType":
-    from jobforge.types.triggers import TriggerType
-
+def _parse_type(text: str) -> TriggerType:
     return TriggerType(check_choice("type", text, TriggerType))

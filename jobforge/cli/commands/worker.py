@@ -1,24 +1,40 @@
 """`jobforge worker`: claim and run jobs until it is stopped."""
 
+import asyncio
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from jobforge.cli.app_target import find_target
-from jobforge.cli.database import DatabaseUrlOption, find_url
-from jobforge.cli.engine import ApiKeyOption, ConnectionOptions, ServerUrlOption, open_engine
-from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, AppArgument, MetricsPort
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.engine import find_url, open_engine
+from jobforge.cli.options import (
+    INTRODUCE,
+    UNTIL_STDIN_CLOSES,
+    AppArgument,
+    LogFormatOption,
+    LogLevelOption,
+    MetricsPort,
+)
 from jobforge.cli.output import warn_of_misspelled_settings
+from jobforge.cli.processes import worker_process
+from jobforge.cli.shared_options import ENGINE
 from jobforge.cli.time_args import parse_duration
-from jobforge.config import Config, load
+from jobforge.client.address import address_from_config
+from jobforge.config import Config
 from jobforge.process import interrupts
 
 _EXIT_TIMEOUT_S = 5.0
 
+app = CommandGroup()
 
+
+@app.command(options=ENGINE)
 def worker(
-    app: AppArgument = None,
+    context: CommandContext,
+    app_: AppArgument = None,
     *,
     queues: Annotated[
         str | None,
@@ -54,19 +70,8 @@ def worker(
         bool, typer.Option("--no-connectors", help="Do not run connector jobs.")
     ] = False,
     metrics_port: MetricsPort = None,
-    log_format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="json|text", help="Log format. Default: text on a terminal, else json."
-        ),
-    ] = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
-    ] = None,
-    database_url: DatabaseUrlOption = None,
-    server: ServerUrlOption = None,
-    api_key: ApiKeyOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
     introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
 ) -> None:
@@ -77,30 +82,24 @@ def worker(
     The first SIGTERM or Ctrl-C lets running jobs finish and exits with 0; the second releases them
     at once and exits with 1.
     """
-    config = load(
-        flags={
-            "app": app,
-            "queues": queues,
-            "concurrency": concurrency,
-            "processes": processes,
-            "scheduler": False if no_scheduler else None,
-            "connectors": False if no_connectors else None,
-            "drain_s": drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
-            "metrics_port": metrics_port,
-            "log_format": log_format,
-            "log_level": log_level,
-            "database_url": database_url,
-            "server": server,
-            "key": api_key,
-        }
+    config = context.load_config(
+        app=app_,
+        queues=queues,
+        concurrency=concurrency,
+        processes=processes,
+        scheduler=False if no_scheduler else None,
+        connectors=False if no_connectors else None,
+        drain_s=drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
+        metrics_port=metrics_port,
+        log_format=log_format,
+        log_level=log_level,
     )
     warn_of_misspelled_settings()
-    connection = ConnectionOptions(database_url, server, api_key)
-    if connection.find_server() is None:
-        config = replace(config, database_url=find_url(database_url))
-    target = find_target(config.app)
+    if address_from_config(config) is None:
+        config = replace(config, database_url=find_url(config))
+    target = find_target(config)
     if config.processes > 1:
-        with open_engine(connection) as engine:
+        with open_engine(config) as engine:
             engine.own_tenant()  # report a connection error once, before starting the processes
         raise typer.Exit(_run_supervisor(config))
     raise typer.Exit(
@@ -109,19 +108,12 @@ def worker(
 
 
 def _run_supervisor(config: Config) -> int:
-    import asyncio
-
-    from jobforge.cli.processes import worker_process
-
     interrupts.exit_on_interrupt()
     return asyncio.run(worker_process.serve_supervisor(config))
 
 
 def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bool) -> int:
-    import asyncio
-
     from jobforge.cli import dev_setup
-    from jobforge.cli.processes import worker_process
 
     app = worker_process.load_app(target, config)
     if introduce:

@@ -1,21 +1,24 @@
 """`jobforge workers`: list, show, drain and stop workers. For operators."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output
-from jobforge.cli.engine import CliEngine, with_engine
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.engine import CliEngine
+from jobforge.cli.listing_output import print_listing
 from jobforge.cli.options import AsJson
+from jobforge.cli.shared_options import ENGINE, LISTING
 from jobforge.cli.top_data import to_worker_row
 from jobforge.errors import Invalid, NotFound
+from jobforge.types.workers import WorkerInfo
+from jobforge.worker.isolation.levels import LABELS
 
-if TYPE_CHECKING:
-    from jobforge.types.workers import WorkerInfo
-
-app = typer.Typer(help="List, show, drain and stop workers.", no_args_is_help=True)
+app = CommandGroup(ENGINE)
 
 WorkerId = Annotated[
     str, typer.Argument(metavar="ID", help="ID, or at least its first 8 characters.")
@@ -24,12 +27,9 @@ WorkerId = Annotated[
 _SHORTEST = 8
 
 
-@app.command("list")
-@with_engine
-@with_listing_format
+@app.command("list", options=LISTING + ENGINE)
 def list_(
-    engine: CliEngine,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     show_all: Annotated[bool, typer.Option("--all", help="Include stopped workers.")] = False,
 ) -> None:
@@ -38,19 +38,15 @@ def list_(
     The state is live, draining, stopping, stale or stopped. The clock is the difference between
     the worker's clock and the database's.
     """
-    from jobforge import calls
-    from jobforge.types.workers import WorkerInfo
-
-    workers = engine.run(calls.list_workers())
+    workers = context.engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]
-    print_listing(shown, WorkerInfo, to_worker_row, form=form)
+    print_listing([shown], WorkerInfo, to_worker_row, form=context.listing_format)
 
 
 @app.command()
-@with_engine
-def show(engine: CliEngine, worker: WorkerId, *, as_json: AsJson = False) -> None:
+def show(context: CommandContext, worker: WorkerId, *, as_json: AsJson = False) -> None:
     """Show a worker with its isolation level."""
-    found = _find(engine, worker)
+    found = _find(context.engine, worker)
     if as_json:
         output.print_json(asdict(found))
         return
@@ -65,10 +61,8 @@ def show(engine: CliEngine, worker: WorkerId, *, as_json: AsJson = False) -> Non
         output.note(hint)
 
 
-def _describe_stricter_levels(worker: "WorkerInfo") -> str | None:
+def _describe_stricter_levels(worker: WorkerInfo) -> str | None:
     """Return a hint about stricter levels; only a process on the host can tell what it lacks."""
-    from jobforge.worker.isolation.levels import LABELS
-
     if worker.isolation not in LABELS[:-1]:
         return None
     stricter = ", ".join(LABELS[LABELS.index(worker.isolation) + 1 :])
@@ -79,30 +73,22 @@ def _describe_stricter_levels(worker: "WorkerInfo") -> str | None:
 
 
 @app.command()
-@with_engine
-def drain(engine: CliEngine, worker: WorkerId) -> None:
+def drain(context: CommandContext, worker: WorkerId) -> None:
     """Drain a worker: it finishes its running jobs and exits."""
-    from jobforge import calls
-
-    worker_id = _find(engine, worker).id
-    engine.run(calls.drain_worker(worker_id))
+    worker_id = _find(context.engine, worker).id
+    context.engine.run(calls.drain_worker(worker_id))
     output.note(f"Worker {worker_id} is draining")
 
 
 @app.command()
-@with_engine
-def stop(engine: CliEngine, worker: WorkerId) -> None:
+def stop(context: CommandContext, worker: WorkerId) -> None:
     """Stop a worker: it releases its running jobs to the queue and exits."""
-    from jobforge import calls
-
-    worker_id = _find(engine, worker).id
-    engine.run(calls.stop_worker(worker_id))
+    worker_id = _find(context.engine, worker).id
+    context.engine.run(calls.stop_worker(worker_id))
     output.note(f"Worker {worker_id} is stopping")
 
 
-def _find(engine: CliEngine, text: str) -> "WorkerInfo":
-    from jobforge import calls
-
+def _find(engine: CliEngine, text: str) -> WorkerInfo:
     start = text.replace("-", "").lower()
     if len(start) < _SHORTEST:
         raise Invalid(

@@ -2,31 +2,29 @@
 
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from jobforge import calls
 from jobforge.cli import output, workflow_graph
-from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
-from jobforge.cli.options import AsJson, Quiet, check_choice
-from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
+from jobforge.cli.command_group import CommandGroup
+from jobforge.cli.context import CommandContext
+from jobforge.cli.listing_output import print_listing, read_pages
+from jobforge.cli.options import AsJson, ReasonOption, check_choice
+from jobforge.cli.shared_options import LISTING, QUIET, TENANT, IdArgument
 from jobforge.errors import Json
+from jobforge.redact import redact
+from jobforge.types.workflows import NodeInfo, WorkflowDetail, WorkflowFilter, WorkflowInfo
 
-if TYPE_CHECKING:
-    from jobforge.types.workflows import NodeInfo, WorkflowDetail, WorkflowInfo
+app = CommandGroup(TENANT)
 
-app = typer.Typer(help="List, inspect, cancel and retry workflows.", no_args_is_help=True)
-
-_MOST_IN_A_PAGE = 200
 _STATES = ("running", "succeeded", "failed", "canceled")
 
 
-@app.command("list")
-@with_tenant_session
-@with_listing_format
+@app.command("list", options=QUIET + LISTING + TENANT)
 def list_(
-    scope: TenantSession,
-    form: ListingFormat,
+    context: CommandContext,
     *,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name to match.")] = None,
     state: Annotated[
@@ -36,39 +34,31 @@ def list_(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of results.")] = 50,
-    quiet: Quiet = False,
 ) -> None:
     """List workflows, newest first."""
-    from jobforge import calls
-    from jobforge.types.workflows import WorkflowFilter, WorkflowInfo
-
     if state is not None:
         check_choice("state", state, _STATES)
     which = WorkflowFilter(name, state)
-    found: list[WorkflowInfo] = []
-    while len(found) < limit:
-        size = min(limit - len(found), _MOST_IN_A_PAGE)
-        before = found[-1].id if found else None
-        page = scope.run(calls.list_workflows(which, limit=size, before=before))
-        found += page
-        if len(page) < size:
-            break
-    print_listing(found, WorkflowInfo, _to_row, _to_document, form=form, quiet=quiet)
+
+    def read(size: int, last: WorkflowInfo | None) -> list[WorkflowInfo]:
+        return context.run(
+            calls.list_workflows(which, limit=size, before=last.id if last else None)
+        )
+
+    pages, form = read_pages(read, limit), context.listing_format
+    print_listing(pages, WorkflowInfo, _to_row, _to_document, form=form)
 
 
 @app.command()
-@with_tenant_session
 def show(
-    scope: TenantSession,
+    context: CommandContext,
     workflow: IdArgument,
     *,
     as_graph: Annotated[bool, typer.Option("--graph", help="Draw the graph of the nodes.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a workflow and its nodes. Secrets are redacted."""
-    from jobforge import calls
-
-    detail = scope.run(calls.get_workflow(scope.find_id("workflow", workflow)))
+    detail = context.run(calls.get_workflow(context.session.find_id("workflow", workflow)))
     if as_json:
         output.print_json(_to_detail_document(detail))
         return
@@ -80,27 +70,21 @@ def show(
 
 
 @app.command()
-@with_tenant_session
 def cancel(
-    scope: TenantSession,
+    context: CommandContext,
     workflow: IdArgument,
     *,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Reason, stored with the jobs.")
-    ] = None,
+    reason: ReasonOption = None,
 ) -> None:
     """Cancel the unfinished jobs of a workflow. Running jobs are asked to stop."""
-    from jobforge import calls
-
-    found = scope.find_id("workflow", workflow)
-    state = scope.run(calls.cancel_workflow(found, reason=reason))
+    found = context.session.find_id("workflow", workflow)
+    state = context.run(calls.cancel_workflow(found, reason=reason))
     output.note(f"Workflow {found}: {state}")
 
 
 @app.command()
-@with_tenant_session
 def retry(
-    scope: TenantSession,
+    context: CommandContext,
     workflow: IdArgument,
     *,
     from_node: Annotated[
@@ -113,14 +97,12 @@ def retry(
     ] = None,
 ) -> None:
     """Retry the jobs of a workflow that did not succeed."""
-    from jobforge import calls
-
-    found = scope.find_id("workflow", workflow)
-    jobs = scope.run(calls.retry_workflow(found, from_node=from_node))
+    found = context.session.find_id("workflow", workflow)
+    jobs = context.run(calls.retry_workflow(found, from_node=from_node))
     output.note(f"Workflow {found}: retrying {jobs} job{'s' * (jobs != 1)}")
 
 
-def _to_row(workflow: "WorkflowInfo") -> dict[str, Json]:
+def _to_row(workflow: WorkflowInfo) -> dict[str, Json]:
     return {
         "id": workflow.id,
         "name": workflow.name,
@@ -131,7 +113,7 @@ def _to_row(workflow: "WorkflowInfo") -> dict[str, Json]:
     }
 
 
-def _to_node_row(node: "NodeInfo") -> dict[str, Json]:
+def _to_node_row(node: NodeInfo) -> dict[str, Json]:
     return {
         "node": node.node,
         "state": node.state,
@@ -143,9 +125,7 @@ def _to_node_row(node: "NodeInfo") -> dict[str, Json]:
     }
 
 
-def _print_head(detail: "WorkflowDetail") -> None:
-    from jobforge.redact import redact
-
+def _print_head(detail: WorkflowDetail) -> None:
     workflow = detail.workflow
     counts = ", ".join(f"{jobs} {state}" for state, jobs in (workflow.counts or {}).items())
     output.print_fields(
@@ -164,7 +144,7 @@ def _print_head(detail: "WorkflowDetail") -> None:
     typer.echo("")
 
 
-def _print_graph(detail: "WorkflowDetail") -> None:
+def _print_graph(detail: WorkflowDetail) -> None:
     states = {node.node: node.state for node in detail.nodes}
     for line in workflow_graph.draw(states, detail.edges):
         counts = Counter(line.states)
@@ -179,17 +159,13 @@ def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _to_detail_document(detail: "WorkflowDetail") -> dict[str, Json]:
-    from jobforge.redact import redact
-
+def _to_detail_document(detail: WorkflowDetail) -> dict[str, Json]:
     nodes = [asdict(node) | {"error": redact(node.error)} for node in detail.nodes]
     edges = [list(edge) for edge in detail.edges]
     document = {"workflow": _to_document(detail.workflow), "nodes": nodes, "edges": edges}
     return {**document, "result": redact(detail.result), "has_all_nodes": detail.has_all_nodes}
 
 
-def _to_document(workflow: "WorkflowInfo") -> dict[str, Json]:
-    from jobforge.redact import redact
-
+def _to_document(workflow: WorkflowInfo) -> dict[str, Json]:
     hidden = {"input": redact(workflow.input), "callbacks": redact(workflow.callbacks)}
     return asdict(workflow) | hidden

@@ -22,6 +22,7 @@ from jobforge.cli.engine import explain_database_errors, explain_server_errors
 from jobforge.cli.processes.supervisor import Supervisor
 from jobforge.client.address import ServerAddress, address_from_config
 from jobforge.config import Config, secret_files
+from jobforge.config.settings import SECRET_FILES
 from jobforge.db import Database
 from jobforge.errors import ConfigError
 from jobforge.observability import logs
@@ -111,9 +112,10 @@ async def serve_worker(
         if server is not None:
             app.client.set_request_sender(worker.job_services.request)
         _configure_logs(config, worker.worker_id)
-        interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
+        loop = asyncio.get_running_loop()
+        interrupts.on_stop_signals(loop, stop)
         if until_stdin_closes:
-            _on_end_of_stdin(stop)
+            interrupts.on_end_of_stdin(loop, stop)
         # Imported objects stay alive and jobs create thousands of short-lived objects: without
         # this, garbage collection would take about 10% of the time.
         gc.collect()
@@ -139,9 +141,10 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
     try:
         meters = _make_meters(config)
         scheduler = _make_scheduler(database, config, meters)
-        interrupts.on_stop_signals(asyncio.get_running_loop(), scheduler.stop)
+        loop = asyncio.get_running_loop()
+        interrupts.on_stop_signals(loop, scheduler.stop)
         if until_stdin_closes:
-            _on_end_of_stdin(scheduler.stop)
+            interrupts.on_end_of_stdin(loop, scheduler.stop)
         logs.emit("scheduler.started")
         async with _serve_metrics(meters, config):
             await scheduler.run()
@@ -206,11 +209,9 @@ def _register_secrets(config: Config) -> None:
             _register(setting, str(password or ""))
     proxy = urlsplit(config.egress_proxy or "").password
     _register("egress_proxy", proxy and unquote(proxy))
-    for setting in (
-        *("key", "artifacts_secret_key", "metrics_token", "secret_key", "secret_key_previous"),
-        *("session_secret", "jwt_secret"),
-    ):
-        _register(setting, getattr(config, setting))
+    for setting in SECRET_FILES.values():
+        if not setting.endswith("_url"):
+            _register(setting, getattr(config, setting))
     for name in config.job_environment:
         value = environment().get(name)
         if value and is_secret_name(name) and not register_secret(value):
@@ -313,15 +314,3 @@ def _open_artifacts(config: Config, database: "Database | HttpEngine") -> Artifa
     """Return the artifact store, or None for a worker over HTTP that has no store configured."""
     is_known = isinstance(database, Database) or config.artifacts is not None
     return open_artifacts(config) if is_known else None
-
-
-def _on_end_of_stdin(act: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    stdin = sys.stdin.fileno()
-
-    def read() -> None:
-        if not os.read(stdin, 4096):
-            loop.remove_reader(stdin)
-            act()
-
-    loop.add_reader(stdin, read)

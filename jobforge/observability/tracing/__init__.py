@@ -2,12 +2,12 @@
 
 The enqueuer passes a `traceparent` on (traceparent.py), and the job's attempts are child spans of
 it (attempt_spans.py). Other spans enclose enqueuing, steps, and incoming and outgoing requests
-(spans.py). Spans created in a job's process (child_tracer.py) are sent to its worker
-(child_spans.py). The environment (setup.py) or the application configures the exporter.
+(spans.py). Spans created in a job's process (child_tracing.py) are sent to its worker
+(span_transfer.py). The environment (setup.py) or the application configures the exporter.
 
 If OpenTelemetry is not set up, nothing of it is imported, and all functions do nothing. Modules
-that require it, attempt_spans.py, child_tracer.py and child_spans.py, are imported only if it is
-set up; setup.py only by the programs that set it up.
+that require it, attempt_spans.py, child_tracing.py and span_transfer.py, are imported only if it
+is set up; setup.py only by the programs that set it up.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from jobforge.observability.tracing.spans import (
     enqueue_span,
     get_tracer,
     is_enabled,
+    record_enqueued,
     record_route,
     record_status,
     server_span,
@@ -49,6 +50,7 @@ __all__ = [
     "prepare_child_tracing",
     "read_traceparent",
     "receive_span",
+    "record_enqueued",
     "record_route",
     "record_status",
     "server_span",
@@ -58,7 +60,7 @@ __all__ = [
 ]
 
 
-_child_tracer: ModuleType | None = None  # set if the worker traces its jobs
+_child_tracing: ModuleType | None = None  # set if the worker traces its jobs
 
 
 def create_attempt_spans() -> "AttemptSpans | None":
@@ -67,35 +69,35 @@ def create_attempt_spans() -> "AttemptSpans | None":
     if tracer is None:
         return None
     from jobforge.observability.tracing.attempt_spans import AttemptSpans  # noqa: PLC0415 - only if OpenTelemetry is set up
-    from jobforge.observability.tracing.setup import get_attempt_sampling  # noqa: PLC0415 - only if OpenTelemetry is set up
+    from jobforge.observability.tracing.setup import get_sampling  # noqa: PLC0415 - only if OpenTelemetry is set up
 
-    return AttemptSpans(get_attempt_sampling() or tracer)
+    return AttemptSpans(tracer, get_sampling())
 
 
 def prepare_child_tracing() -> None:
     """Prepare the process that jobs are forked from, if their worker traces."""
-    global _child_tracer  # noqa: PLW0603 - one per process, inherited by forks
-    from jobforge.observability.tracing import child_tracer  # noqa: PLC0415 - only if OpenTelemetry is set up
+    global _child_tracing  # noqa: PLW0603 - one per process, inherited by forks
+    from jobforge.observability.tracing import child_tracing  # noqa: PLC0415 - only if OpenTelemetry is set up
 
-    child_tracer.prepare()
-    _child_tracer = child_tracer
+    child_tracing.prepare()
+    _child_tracing = child_tracing
 
 
 def enter_job(job: ClaimedJob, send: Callable[[bytes], None]) -> None:
     """Trace a job's process as part of its attempt, and send its finished spans with `send`."""
-    if _child_tracer is not None:
-        _child_tracer.enter(job, send)
+    if _child_tracing is not None:
+        _child_tracing.enter(job, send)
 
 
 def flush_job() -> None:
     """Flush the application's exporter at the end of a job's process."""
-    if _child_tracer is not None:
-        _child_tracer.flush()
+    if _child_tracing is not None:
+        _child_tracing.flush()
 
 
 def receive_span(traceparent: str | None, body: bytes) -> None:
     """Receive a span from a job's process, in the worker; `traceparent` is the attempt's."""
     if is_enabled():
-        from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - only if OpenTelemetry is set up
+        from jobforge.observability.tracing import span_transfer  # noqa: PLC0415 - only if OpenTelemetry is set up
 
-        child_spans.receive_span(traceparent, body)
+        span_transfer.receive_span(traceparent, body)

@@ -11,25 +11,21 @@ from typing import TYPE_CHECKING
 
 from jobforge.errors import ConfigError
 from jobforge.observability.tracing import spans
-from jobforge.observability.tracing.sampling import Sampling, read_sampling_ratio
 from jobforge.process.environment import environment
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
-    from jobforge.observability.tracing.fast_exporter import FastSpanProcessor
+    from jobforge.observability.tracing.sampling import ParentBasedSampling
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_OTLP = "otlp_proto_http"
-
 _END_S = 5.0
 
 _log = logging.getLogger("jobforge")
 _provider: "TracerProvider | None" = None
-_sampling: Sampling | None = None
+_sampling: "ParentBasedSampling | None" = None
 
 
 def configure(service: str) -> None:
@@ -47,7 +43,7 @@ def configure(service: str) -> None:
         _log.warning("Tracing is off: %s; %s", error.message, error.hint)
 
 
-def get_attempt_sampling() -> Sampling | None:
+def get_sampling() -> "ParentBasedSampling | None":
     """Return None if the application set up OpenTelemetry, or for a sampler of the SDK."""
     return _sampling
 
@@ -72,12 +68,7 @@ def find_exporter_name(variables: Mapping[str, str]) -> str | None:
     if exporter != "otlp":
         return exporter
     is_grpc = _first(variables, _PROTOCOLS) == "grpc"
-    return "otlp_proto_grpc" if is_grpc else _OTLP
-
-
-def has_span_limits(variables: Mapping[str, str]) -> bool:
-    """Return whether limits of spans are set, which only the SDK applies."""
-    return any(name.startswith("OTEL_") and name.endswith("_LIMIT") for name in variables)
+    return "otlp_proto_grpc" if is_grpc else "otlp_proto_http"
 
 
 def _set_up(service: str, name: str) -> "TracerProvider":
@@ -89,23 +80,24 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - only if tracing is requested
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - only if tracing is requested
 
-    from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - only if tracing is requested
-    from jobforge.observability.tracing.lazy_span import SdkSpanStarter  # noqa: PLC0415 - only if tracing is requested
+    from jobforge.observability.tracing import span_transfer  # noqa: PLC0415 - only if tracing is requested
+    from jobforge.observability.tracing.sampling import (  # noqa: PLC0415 - only if tracing is requested
+        DrawnIds,
+        ParentBasedSampling,
+        read_sampling_ratio,
+    )
 
     variables = environment()
     resource = Resource.create(_identity(service, variables))
     processor = BatchSpanProcessor(exporter)
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    ids = DrawnIds()
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
     spans.use_provider(provider)
-    child_spans.configure_receiver(processor, resource)
+    span_transfer.configure_receiver(processor, resource)
     ratio = read_sampling_ratio(variables)
-    if ratio is not None:
-        fast_processor = _create_fast_processor(name, resource)
-        if fast_processor is not None:
-            provider.add_span_processor(fast_processor)
-        _sampling = Sampling(ratio, SdkSpanStarter(resource, processor), fast_processor)
+    _sampling = None if ratio is None else ParentBasedSampling(ratio, ids)
     return provider
 
 
@@ -125,21 +117,6 @@ def _exporter(name: str) -> "SpanExporter":
             f"Trace exporter '{name}' cannot be set up: {error}", hint="Check the OTEL_* variables"
         ) from error
     return exporter
-
-
-def _create_fast_processor(name: str, resource: "Resource") -> "FastSpanProcessor | None":
-    """Return None for an exporter that accepts only SDK spans."""
-    variables = environment()
-    if name != _OTLP or has_span_limits(variables):
-        return None
-    from jobforge.observability.tracing.fast_exporter import (  # noqa: PLC0415 - only if tracing is requested
-        FastSpanProcessor,
-        find_post,
-        read_limits,
-    )
-
-    post = find_post(_exporter(name))
-    return None if post is None else FastSpanProcessor(resource, post, read_limits(variables))
 
 
 def _identity(service: str, variables: Mapping[str, str]) -> dict[str, str]:

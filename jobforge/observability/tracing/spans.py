@@ -5,12 +5,12 @@ tracebacks belong in the log, which redacts them.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from jobforge.observability.tracing.traceparent import Traceparent
-from jobforge.types.jobs import JobRequest, UniformJobs
+from jobforge.types.jobs import Enqueued, JobRequest, UniformJobs
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -31,11 +31,15 @@ def use_provider(provider: "TracerProvider | None") -> None:
 
 def get_tracer() -> "Tracer | None":
     """Return the tracer; None if OpenTelemetry is not set up."""
-    return _tracer or _find_tracer()
+    global _tracer  # noqa: PLW0603 - one per process, like OpenTelemetry's provider
+    if _tracer is None:
+        provider = _find_provider()
+        _tracer = None if provider is None else provider.get_tracer(TRACER_NAME)
+    return _tracer
 
 
 def is_enabled() -> bool:
-    return get_tracer() is not None
+    return _tracer is not None or _find_provider() is not None
 
 
 def current_traceparent() -> str | None:
@@ -66,6 +70,17 @@ def enqueue_span(jobs: Sequence[JobRequest]) -> AbstractContextManager[Sequence[
     if not jobs or get_tracer() is None:
         return nullcontext(jobs)
     return _open_enqueue_span(jobs)
+
+
+def record_enqueued(jobs: Sequence[JobRequest], enqueued: Iterable[Enqueued]) -> Iterable[Enqueued]:
+    """Return the results of these jobs; record the ID of a single job on the enqueue span."""
+    if len(jobs) != 1 or get_tracer() is None:
+        return enqueued
+    from opentelemetry.trace import get_current_span  # noqa: PLC0415 - OpenTelemetry is optional
+
+    (result,) = enqueued
+    get_current_span().set_attribute("messaging.message.id", str(result.job_id))
+    return (result,)
 
 
 def step_span(name: str, index: int) -> SpanContextManager:
@@ -106,6 +121,20 @@ def record_route(span: "Span | None", method: str, route: str) -> None:
         span.set_attribute("http.route", route)
 
 
+def messaging_attributes(name: str, kind: str, definition: str) -> Attributes:
+    """Return the attributes that the semantic conventions for messaging require of an operation.
+
+    A span is named after its operation and its destination, which is the definition: queues do not
+    have to be known when a job is enqueued.
+    """
+    return {
+        "messaging.system": "jobforge",
+        "messaging.operation.name": name,
+        "messaging.operation.type": kind,
+        "messaging.destination.name": definition,
+    }
+
+
 def mark_failed(span: "Span", kind: str, message: str | None = None) -> None:
     from opentelemetry.trace import StatusCode  # noqa: PLC0415 - OpenTelemetry is optional
 
@@ -113,28 +142,21 @@ def mark_failed(span: "Span", kind: str, message: str | None = None) -> None:
     span.set_status(StatusCode.ERROR, message)
 
 
-def _find_tracer() -> "Tracer | None":
-    """Return a tracer of the application's provider, which can be set once per process."""
-    global _tracer  # noqa: PLW0603 - one per process
+def _find_provider() -> "TracerProvider | None":
+    """Return the process's global provider, which can be set once."""
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return None
-    provider = api.get_tracer_provider()
-    if isinstance(provider, api.ProxyTracerProvider):  # no provider is set
-        return None
-    _tracer = provider.get_tracer(TRACER_NAME)
-    return _tracer
+    provider: TracerProvider = api.get_tracer_provider()
+    return None if isinstance(provider, api.ProxyTracerProvider) else provider
 
 
 @contextmanager
 def _open_enqueue_span(jobs: Sequence[JobRequest]) -> Iterator[Sequence[JobRequest]]:
     definition = jobs[0].definition
-    attributes: Attributes = {
-        "messaging.system": TRACER_NAME,
-        "messaging.operation.type": "send",
-        "messaging.batch.message_count": len(jobs),
-        "jobforge.definition": definition,
-    }
+    attributes = messaging_attributes("enqueue", "send", definition)
+    if len(jobs) > 1:
+        attributes["messaging.batch.message_count"] = len(jobs)
     with _span_or_nothing(f"enqueue {definition}", attributes, "PRODUCER"):
         yield attach_traceparent(jobs)
 

@@ -21,11 +21,6 @@ class Traceparent(NamedTuple):
     def is_recorded(self) -> bool:
         return self.flags[1] in _ODD
 
-    def child(self, span_id: str) -> str:
-        """Return the traceparent of a sampled child span."""
-        is_random = int(self.flags[1], 16) & 2
-        return f"00-{self.trace_id}-{span_id}-{'03' if is_random else '01'}"
-
     def __str__(self) -> str:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 

@@ -4,7 +4,6 @@ import ctypes
 import os
 import signal
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 from jobforge.process.hardening import forbid_inspection
@@ -75,10 +74,10 @@ class PidNamespaces:
     def own_fd(self) -> int:
         return self._own
 
-    def create(self, fork: Callable[[], int]) -> "PidNamespace":
+    def create(self) -> "PidNamespace":
         unshare(NEWPID)
         try:
-            pid = fork()
+            pid = os.fork()
         except OSError:
             set_namespace(self._own, NEWPID)
             raise
@@ -88,10 +87,10 @@ class PidNamespaces:
         set_namespace(self._own, NEWPID)
         return PidNamespace(pid, fd)
 
-    def fork_into(self, namespace: "PidNamespace", fork: Callable[[], int]) -> int:
+    def fork_into(self, namespace: "PidNamespace") -> int:
         set_namespace(namespace.fd, NEWPID)
         try:
-            pid = fork()
+            pid = os.fork()
         except OSError:
             set_namespace(self._own, NEWPID)
             raise

@@ -47,6 +47,14 @@ def dev(
     context: CommandContext,
     app_: AppArgument = None,
     *,
+    port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help="Port of the HTTP API and the dashboard. Default: 8700, or a free port if it is "
+            "in use.",
+        ),
+    ] = None,
     tcp: Annotated[
         bool,
         typer.Option(
@@ -59,7 +67,7 @@ def dev(
     Postgres is embedded, with its data in this folder. The server has the HTTP API and the
     dashboard. The worker requires an app; it restarts when the source changes.
     """
-    config = with_default_artifacts(context.load_config(app=app_), None)
+    config = with_default_artifacts(context.load_config(app=app_, server_port=port), None)
     target = _parse_target(find_target_or_none(config))
     stopped = StopRequest()
     _on_signals(stopped.set)
@@ -74,7 +82,7 @@ def dev(
         typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
         typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
         typer.echo(f"  Tenant    {DEV_TENANT}")
-        with _serve_api(config, url):
+        with _serve_api(config, url, any_port=port is None):
             typer.echo(_NEXT.format(find_program()))
             typer.echo(
                 "  Press Ctrl-C to stop."
@@ -117,7 +125,7 @@ def _ensure_secret_key(config: Config) -> None:
 
 
 @contextmanager
-def _serve_api(config: Config, url: str) -> Iterator[None]:
+def _serve_api(config: Config, url: str, *, any_port: bool) -> Iterator[None]:
     """Serve the HTTP API in a thread, if its packages are installed."""
     try:
         from jobforge.api.serve import serve_in_thread
@@ -126,7 +134,7 @@ def _serve_api(config: Config, url: str) -> Iterator[None]:
         yield
         return
     quiet = replace(config, database_url=url, access_log=False)
-    with serve_in_thread(quiet) as served:
+    with serve_in_thread(quiet, any_port=any_port) as served:
         key = _find_key(config, url)
         typer.echo(f"  API       {served.url}/api/v1")
         typer.echo(f"  Key       {key.text}")

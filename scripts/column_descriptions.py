@@ -131,6 +131,7 @@ _COLUMNS = {
     "webhook_deliveries.status": "HTTP status of the response to the last attempt.",
     "webhook_endpoints.secret": "The signing secret, encrypted.",
     "workers.command": "What the worker must do at its next heartbeat.",
+    "workers.live_until": "When leases that the last heartbeat extended expire; the worker is then `stale`.",
     "workers.tenant_id": "ID of the tenant that the worker serves; null: all tenants.",
     "workflow_jobs.inner_id": "ID of the inner workflow; null: the node is a job.",
     "workflow_jobs.job_id": "ID of the job; null: the node is an inner workflow.",

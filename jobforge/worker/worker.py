@@ -151,6 +151,7 @@ class Worker:
             pid=os.getpid(),
             build=settings.build,
             isolation=isolation_level,
+            lease_s=settings.lease_s,
         )
 
     async def _close(self) -> None:

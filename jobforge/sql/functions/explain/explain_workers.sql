@@ -21,6 +21,6 @@ as $$
                        false) as served
               from jobforge.workers as w
              where w.stopped_at is null and w.command is null
-               and w.heartbeat_at >= p_now - interval '60 seconds') as s
+               and w.live_until >= p_now) as s
      where not s.served
 $$;

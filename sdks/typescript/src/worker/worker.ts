@@ -119,6 +119,7 @@ export class Worker {
       host: hostname(),
       pid: process.pid,
       build: options.build ?? null,
+      lease_s: leaseS,
     });
     this.#settler = new Settler(this.workerId, settleLink, {
       leases: this.#leases,

@@ -54,6 +54,9 @@ class Command(Definition[..., dict[str, int]]):
         self.parameters = _parameters(self.argv, parameters)
         super().__init__(_placeholder_function, settings, client, app_hooks)
 
+    def registration(self) -> dict[str, Json]:
+        return {**super().registration(), "command": True}
+
     def render(self, arguments: Mapping[str, Json]) -> list[str]:
         """Return the argument list; raise InvalidPayload for a value that cannot be an argument."""
         return self.argv.render(arguments)

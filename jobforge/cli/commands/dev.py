@@ -12,7 +12,7 @@ import typer
 
 from jobforge.artifacts.default_location import with_default_artifacts
 from jobforge.cli import output
-from jobforge.cli.app_target import find_target_or_none
+from jobforge.cli.app_target import find_worker_target
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.dev_setup import DEV_TENANT, find_or_create_key, find_program, prepare_database
@@ -65,10 +65,11 @@ def dev(
     """Run Postgres, the server and a worker until Ctrl-C.
 
     Postgres is embedded, with its data in this folder. The server has the HTTP API and the
-    dashboard. The worker requires an app; it restarts when the source changes.
+    dashboard. The worker requires an app, or commands in jobforge.toml; it restarts when the source
+    changes.
     """
     config = with_default_artifacts(context.load_config(app=app_, server_port=port), None)
-    target = _parse_target(find_target_or_none(config))
+    target = _parse_target(find_worker_target(config))
     stopped = StopRequest()
     _on_signals(stopped.set)
     embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)

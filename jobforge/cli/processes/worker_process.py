@@ -268,7 +268,7 @@ def _make_worker(
         "inline": InlineRunner,
         "process": make_process_runner,
     }
-    definitions = filter_servable(app.definitions.values(), config.allowed_commands)
+    definitions = _list_servable(app, config)
     queues = count_slots(definitions, config.queues, config.concurrency)
     make_connectors = None
     if config.connectors and isinstance(database, Database) and connectors.are_installed():
@@ -298,6 +298,19 @@ def _make_worker(
         else None,
         meters=meters,
     )
+
+
+def _list_servable(app: JobForge, config: Config) -> list[Definition[..., Any]]:
+    """Return the definitions that this worker may run; raise ConfigError if it may run none."""
+    found = filter_servable(app.definitions.values(), config.allowed_commands)
+    if app.definitions and not found and not config.queues:
+        names = ",".join(sorted(app.definitions))
+        raise ConfigError(
+            "The app has only commands, and this worker allows none of them",
+            field="allowed_commands",
+            hint=f"Set JOBFORGE_ALLOWED_COMMANDS={names}, or allowed_commands in jobforge.toml",
+        )
+    return found
 
 
 def _make_scheduler(database: Database, config: Config, meters: Meters | None) -> Scheduler:

@@ -116,16 +116,22 @@ class JobForge:
         *,
         argv: Sequence[str],
         parameters: "dict[str, Json] | type[BaseModel] | None" = None,
+        returns_stdout: bool = False,
         **settings: Unpack[CommonSettings],
     ) -> Command:
         """Declare a definition whose jobs run a program (docs/commands.md).
 
-        `argv` is the program with its arguments, and `parameters` describes the payload. The other
-        settings are the same as those of `@jf.job`.
+        `argv` is the program with its arguments, and `parameters` describes the payload. With
+        `returns_stdout`, the result contains what the program printed. The other settings are the
+        same as those of `@jf.job`.
         """
         refuse_unknown(settings, CommonSettings, "command")
         own = read_settings(key=key, **settings)
-        return self._add_definition(Command(own, argv, parameters, self.client, self._hooks))
+        return self._add_definition(
+            Command(
+                *(own, argv, parameters, self.client, self._hooks), returns_stdout=returns_stdout
+            )
+        )
 
     def connector(self, key: str) -> Enqueuer[..., Json]:
         """Return an enqueuer for a connector, such as `jf.connector("http.request")`.

@@ -528,6 +528,7 @@ jf.command(
         "required": ["first", "second"],
     },
 )
+jf.command("print_text", argv=["printf", "%s\\n", "{text}"], returns_stdout=True)
 jf.command("leave", argv=["sh", "-c", "echo out; echo err >&2; exit 7"])
 jf.command("missing", argv=["there-is-no-such-program"])
 jf.command("folder", argv=["/"])

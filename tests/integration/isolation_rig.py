@@ -29,7 +29,7 @@ from jobforge.worker.runner_protocol import Report, StopReason
 APP = str(Path(__file__).with_name("isolated_app.py"))
 COMMANDS = (
     *("say", "leave", "missing", "folder", "wait_long", "tell_environment", "hog", "greet"),
-    *("sleep", "list_descriptors"),
+    *("sleep", "list_descriptors", "print_text"),
 )
 
 T = TypeVar("T")

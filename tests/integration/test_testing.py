@@ -336,14 +336,18 @@ def test_a_drain_runs_allowed_commands(jf_test: Kit, monkeypatch: pytest.MonkeyP
     own = JobForge()
     shell = own.command("shell", argv=["sh", "-c", "exit $1", "sh", "{code}"])
     missing = own.command("missing", argv=["no-such-program"])
+    greeting = own.command("greeting", argv=["printf", "hi"], returns_stdout=True)
     jf_test.use(own)
     for code in ("0", "3"):
         shell.using(max_attempts=1).enqueue(code=code)
     missing.enqueue()
+    greeting.enqueue()
     assert jf_test.drain().jobs == []
-    monkeypatch.setenv("JOBFORGE_ALLOWED_COMMANDS", "shell,missing")
+    monkeypatch.setenv("JOBFORGE_ALLOWED_COMMANDS", "shell,missing,greeting")
     drained = jf_test.drain()
-    assert (drained.succeeded, drained.dead) == (1, 2)
+    assert (drained.succeeded, drained.dead) == (2, 2)
+    results = {ran.job.definition: ran.result for ran in drained.jobs}
+    assert results["greeting"] == {"exit_code": 0, "stdout": "hi"}
     with pytest.raises(Invalid, match="no handler"):
         jf_test.run(shell, code="0")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.db.outage import MonitoredLink
+from jobforge.db.protocols import Link
 from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
@@ -44,7 +44,7 @@ class Dispatcher:
         self._cursor = _OutboxCursor()
         self._validators: dict[tuple[str, int | None], tuple[Json, Validator | None]] = {}
 
-    async def dispatch(self, link: MonitoredLink) -> bool:
+    async def dispatch(self, link: Link) -> bool:
         """Dispatch one batch of events; return True when there may be more."""
         started = time.monotonic()
         after = self._cursor.start_after(started)
@@ -85,9 +85,7 @@ class Dispatcher:
             )
         return cached[1]
 
-    async def _record(
-        self, link: MonitoredLink, dispatched: Sequence[Dispatched]
-    ) -> dict[str, int]:
+    async def _record(self, link: Link, dispatched: Sequence[Dispatched]) -> dict[str, int]:
         try:
             return await link.run(calls.record_deliveries(dispatched))
         except (Unavailable, Denied):
@@ -144,7 +142,7 @@ def _react_to_event(event: PendingEvent, triggers: dict[UUID, ParsedTrigger]) ->
 
 
 async def _record_failure(
-    link: MonitoredLink, dispatched: Dispatched, error: JobForgeError
+    link: Link, dispatched: Dispatched, error: JobForgeError
 ) -> dict[str, int]:
     """Record the event's deliveries as failed.
 

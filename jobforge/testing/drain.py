@@ -1,7 +1,7 @@
 """Drain a test's jobs: claim, run in this process, complete, until none is left.
 
-The engine decides which job runs next, as in production. If only scheduled jobs are left, the
-test's clock moves forward to the next one.
+The engine decides which job runs next, as in production. If no job is ready, events are dispatched.
+If only scheduled jobs are left, the test's clock moves forward to the next one.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +23,7 @@ from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancel, Dead, Retr
 from jobforge.sdk.verdict import Verdict
 from jobforge.testing.attempt import AttemptRunner
 from jobforge.testing.database import KitDatabase
+from jobforge.testing.events import EventDispatcher
 from jobforge.types.jobs import ClaimedJob, Outcome, OutcomeReport, SettleStatus, State
 from jobforge.types.jsonb import encode
 from jobforge.worker.payload_downloads import download_documents, needs_download
@@ -96,19 +97,22 @@ class Drained:
 class Drainer:
     """A worker with one slot, for one drain."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter per part of the kit
         self,
         database: KitDatabase,
         conn: db.Connection,
         runner: AttemptRunner,
         definitions: Mapping[str, Definition[..., Any]],
+        *,
         artifacts: Callable[[], Artifacts],
+        events: EventDispatcher,
     ) -> None:
         self._database = database
         self._conn = conn
         self._runner = runner
         self._definitions = definitions
         self._artifacts = artifacts
+        self._events = events
         self._served_definitions = [
             name for each in definitions.values() for name in each.served_versions
         ]
@@ -139,6 +143,8 @@ class Drainer:
 
     def _claim_next(self, *, with_scheduled: bool) -> ClaimedJob | None:
         job = self._claim()
+        if job is None and self._events.dispatch():
+            job = self._claim()
         while job is None and with_scheduled:
             due = (
                 self._database.next_due(self._served_definitions) or self._find_next_rate_limited()

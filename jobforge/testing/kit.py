@@ -26,6 +26,7 @@ from jobforge.testing.cluster import Postgres
 from jobforge.testing.database import EnqueuedJob, KitDatabase, fresh_database
 from jobforge.testing.drain import Drained, Drainer
 from jobforge.testing.event_loop import HandlerLoop, run_outside_loops
+from jobforge.testing.events import EventDispatcher
 from jobforge.testing.notes import Notes
 
 P = ParamSpec("P")
@@ -141,13 +142,18 @@ class Kit:
     ) -> Drained:
         """Run jobs until none is left, including retries and the jobs that they enqueue.
 
-        Due schedules enqueue their jobs first. Scheduled jobs run too, unless `with_scheduled` is
+        Due schedules enqueue their jobs first. Events enqueue the jobs of their triggers, and wake
+        jobs that wait for them. Scheduled jobs run too, unless `with_scheduled` is
         false: the clock moves forward to them. `limit` is the maximum number of attempts. With
         `raise_errors`, the first error of a handler is raised after its attempt is recorded.
         """
         self._declare_schedules()
         definitions = self._definitions()
-        drain = Drainer(self._database, self._conn, self._runner, definitions, self._get_artifacts)
+        drain = Drainer(
+            *(self._database, self._conn, self._runner, definitions),
+            artifacts=self._get_artifacts,
+            events=EventDispatcher(self._conn, self._loop),
+        )
         return run_outside_loops(
             lambda: drain.run(limit=limit, with_scheduled=with_scheduled, raise_errors=raise_errors)
         )

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from pydantic import BaseModel
 
-from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze
+from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze, calls, db
 from jobforge.embedded import PostgresServer
 from jobforge.errors import ConfigError, Denied, Invalid, InvalidPayload, NotFound
 from jobforge.sdk.definition_settings import Rate
@@ -20,6 +20,7 @@ from jobforge.testing import Kit, drain
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import open_kit
 from jobforge.types.jobs import Outcome, State
+from jobforge.types.triggers import TriggerType
 
 jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
 seen: list[tuple[str, int]] = []
@@ -329,6 +330,41 @@ def test_a_rate_limit_delays_but_does_not_stop_a_drain(jf_test: Kit) -> None:
     before = jf_test.now()
     assert jf_test.drain().succeeded == 5
     assert jf_test.now() - before >= timedelta(seconds=90)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_drain_dispatches_events_to_triggers_and_to_waiting_jobs(
+    jf_test: Kit, acme: UUID
+) -> None:
+    own = JobForge()
+
+    @own.job(isolation="inline")
+    async def book(number: int) -> int:
+        await own.aemit("order.booked", {"number": number})
+        return number
+
+    @own.job
+    def deliver(ctx: Context, number: int) -> str:
+        event = ctx.wait_for_event("order.booked", {"number": number}, timeout=3600)
+        return str(event.data["number"])
+
+    jf_test.use(own)
+    settings = {
+        "label": "Book paid orders",
+        "event": "order.paid",
+        "definition": "book",
+        "payload": {"number": "{{event.number}}"},
+    }
+    with db.connect(jf_test.worker_url) as conn:
+        db.run(conn, calls.create_trigger(TriggerType.EVENT, settings, tenant_id=acme))
+    before = jf_test.now()
+    deliver.enqueue(5)
+    own.emit("order.paid", {"number": 5})
+    drained = jf_test.drain(raise_errors=True)
+    results = {ran.job.definition: ran.result for ran in drained.jobs}
+    assert results == {"book": 5, "deliver": "5"}
+    assert jf_test.now() - before < timedelta(hours=1), "the wait did not time out"
+    assert jf_test.drain().jobs == [], "each event is dispatched once"
 
 
 @pytest.mark.usefixtures("ambient")

@@ -84,6 +84,10 @@ class Kit:
         db.run(self._conn, calls.put_tenant(tenant_id, {"slug": slug, **settings}))
         return tenant_id
 
+    def tenant_id(self, slug: str) -> UUID:
+        """Return the ID of a tenant. Raises NotFound."""
+        return db.run(self._conn, calls.find_tenant(slug))
+
     def enqueued(self) -> list[EnqueuedJob]:
         """Return all jobs created so far in any state, oldest first."""
         return self._database.jobs()

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import psycopg
 import pytest
+import sqlalchemy
 from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze, calls, db
 from jobforge.embedded import PostgresServer
@@ -177,6 +180,26 @@ def test_jobs_still_count_as_enqueued_after_they_have_run(jf_test: Kit) -> None:
     jf_test.drain()
     (job,) = jf_test.assert_enqueued(send)
     assert job.state is State.SUCCEEDED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+async def test_the_url_suits_sqlalchemy_and_asyncpg(jf_test: Kit, driver: str) -> None:
+    engine = create_async_engine(jf_test.url.replace("postgresql:", f"postgresql+{driver}:"))
+    async with engine.connect() as conn:
+        assert (await conn.execute(sqlalchemy.text("select current_user"))).scalar() == "jf_test"
+    await engine.dispose()
+    direct = await asyncpg.connect(jf_test.url)
+    assert await direct.fetchval("select current_user") == "jf_test"
+    await direct.close()
+    with psycopg.connect(jf_test.worker_url) as conn_of_worker:
+        assert conn_of_worker.execute("select current_user").fetchone() == ("jobforge_admin",)
+
+
+def test_a_tenant_is_found_by_its_slug(jf_test: Kit, acme: UUID) -> None:
+    assert jf_test.tenant_id("acme") == acme
+    with pytest.raises(NotFound):
+        jf_test.tenant_id("globex")
 
 
 @pytest.mark.usefixtures("ambient")

@@ -37,7 +37,9 @@ async def list_audit(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first, for the tenant. For a super admin without a tenant: across all tenants."""
+    """Returns the entries of the tenant, newest first. A super admin without a tenant gets those of
+    all tenants.
+    """
     which = AuditFilter(actor, action, target, after, before)
     call = calls.list_audit(which, limit=limit, before=decode_id_cursor(cursor))
     entries = mask_audit(await caller.run_for_tenant_or_all(call))

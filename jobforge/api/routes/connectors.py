@@ -29,8 +29,8 @@ router = create_router("connectors")
 async def list_connectors(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """Sorted by name. Each secret is shown as its source: `sealed` or its reference. Viewers see
-    URLs without their path and headers without their values.
+    """Returns the configurations, sorted by name. Each secret is shown as its source: `sealed` or
+    its reference. Viewers see URLs without their path and headers without their values.
     """
     call = calls.list_connector_configs(limit=limit, after=decode_cursor(cursor))
     configs = await caller.run(call)
@@ -79,7 +79,7 @@ async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller
 
 @router.delete("/connectors/{config_id}", status_code=204, summary="Delete a connector")
 async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
-    """Deletes its secrets, too. Jobs that name the configuration fail permanently."""
+    """Deletes the configuration with its secrets. Jobs that name it fail permanently."""
     await caller.run(calls.delete_connector_config(config_id))
     return JsonResponse(status=204)
 

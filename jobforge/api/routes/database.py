@@ -120,7 +120,9 @@ class DatabaseState(BaseModel):
 
 @router.get("/database", response_model=DatabaseState, summary="Get the database status")
 async def show_database(caller: Caller) -> JsonResponse:
-    """The findings of `jobforge doctor`, as far as the privileges of the server's login allow."""
+    """Returns the findings of `jobforge doctor`, as far as the privileges of the server's login
+    allow.
+    """
     database = caller.server.database
     facts = await collect.agather(database)
     waits = await database.run(probes.lock_waits())

@@ -62,7 +62,9 @@ async def find_events(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first, without their data. `outcomes` counts each event's deliveries by outcome."""
+    """Returns the events without their data, newest first. `outcomes` counts each event's
+    deliveries by outcome.
+    """
     which = EventFilter(name, correlation_id, after, before)
     found = await caller.run(calls.list_events(which, limit=limit, before=decode_id_cursor(cursor)))
     return JsonResponse(build_page(found, limit, lambda event: event.id))
@@ -102,7 +104,9 @@ async def list_event_deliveries(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first. A deduplicated delivery names the job that covers its event."""
+    """Returns the deliveries, newest first. A deduplicated delivery names the job that covers its
+    event.
+    """
     call = calls.list_event_deliveries(
         trigger_id, limit=limit, before=decode_id_cursor(cursor), outcome=outcome
     )
@@ -115,7 +119,10 @@ async def list_event_deliveries(
     summary="Test a trigger with a past event",
 )
 async def try_trigger(trigger_id: UUID, body: TriggerTestBody, caller: Caller) -> JsonResponse:
-    """Dry run: returns the job that the trigger would create, or why it would create none."""
+    """Returns the job that the trigger would create, or why it would create none.
+
+    Changes nothing.
+    """
     trigger = await caller.run(calls.get_trigger(trigger_id))
     event = await caller.run(calls.get_event(body.event_id))
     definition = await caller.run(calls.get_definition(trigger.definition, version=trigger.version))

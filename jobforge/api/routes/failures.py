@@ -40,7 +40,9 @@ async def list_failures(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Sorted by newest job, which is `sample_job_id`; `jobs` counts up to 10,000."""
+    """Returns the groups, sorted by their newest job, which is `sample_job_id`. `jobs` counts up to
+    10,000.
+    """
     which = FailureFilter(definition, queue, since)
     groups = await caller.run(
         calls.list_failures(which, limit=limit, before=decode_id_cursor(cursor))

@@ -30,7 +30,9 @@ _LAST_ID = 2**128 - 1
 async def list_keys(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """Newest first, including expired and revoked keys. The keys themselves are not stored."""
+    """Returns the keys, newest first, including expired and revoked ones. The texts of the keys are
+    not stored.
+    """
     call = calls.list_api_keys(limit=limit, before=decode_id_cursor(cursor))
     return JsonResponse(
         build_page(await caller.run_for_tenant_or_all(call), limit, lambda key: key.id)
@@ -54,7 +56,9 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
 
 @router.delete("/keys/{key_id}", status_code=204, summary="Revoke an API key")
 async def revoke_key(key_id: UUID, caller: Caller) -> JsonResponse:
-    """Immediate on this server, within a second on all others. The key's sessions end, too."""
+    """This server rejects the key at once, and all other servers within a second. The key's
+    sessions end, too.
+    """
     await caller.run_for_tenant_or_all(calls.revoke_api_key(key_id))
     caller.server.authentication.clear_cache()
     return JsonResponse(status=204)

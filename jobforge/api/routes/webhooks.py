@@ -39,7 +39,9 @@ router = create_router("webhooks")
 async def list_webhooks(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """Newest first. Secrets are not returned. Viewers see URLs without their path."""
+    """Returns the endpoints, newest first, without their secrets. Viewers see URLs without their
+    path.
+    """
     found = await caller.run(calls.list_webhooks(limit=limit, before=decode_id_cursor(cursor)))
     visible = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
     return JsonResponse(build_page(visible, limit, lambda webhook: webhook.id))
@@ -81,7 +83,7 @@ async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) 
 
 @router.delete("/webhooks/{endpoint_id}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
-    """Pending messages are not sent."""
+    """Deletes the endpoint. Its pending messages are not sent."""
     await caller.run(calls.delete_webhook(endpoint_id))
     return JsonResponse(status=204)
 
@@ -128,8 +130,8 @@ async def list_deliveries(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first, for as long as the history is retained. `response` is the start of the
-    receiver's response to the last attempt.
+    """Returns the messages, newest first, for as long as the history is retained. `response` is the
+    start of the receiver's response to the last attempt.
     """
     found = await caller.run(
         calls.list_deliveries(endpoint_id, state, limit=limit, before=decode_id_cursor(cursor))

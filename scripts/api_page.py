@@ -45,7 +45,7 @@ _INTROS = {
     "events": "Emit and find events. See [Events](events.md).",
     "workflows": "Workflows and batches. See [Workflows and batches](workflows.md).",
     "workers": "The worker processes. See [Workers](worker.md).",
-    "worker": "The routes that a worker calls. See [Workers over HTTP](worker-protocol.md).",
+    "worker": "The routes that a worker calls. See [Worker protocol](worker-protocol.md).",
     "tenants": "The tenants of the installation. See [Manage tenants](howto/multi-tenant.md).",
     "keys": "API keys. See [Authentication](http-auth.md).",
     "connectors": "Configurations for requests to other services. See [Connectors](connectors.md).",

@@ -46,7 +46,7 @@ _INTROS = {
     "workflows": "Workflows and batches. See [Workflows and batches](workflows.md).",
     "workers": "The worker processes. See [Workers](worker.md).",
     "worker": "The routes that a worker calls. See [Worker protocol](worker-protocol.md).",
-    "tenants": "The tenants of the installation. See [Set up multiple tenants](howto/multi-tenant.md).",
+    "tenants": "All tenants. See [Set up multiple tenants](howto/multi-tenant.md).",
     "keys": "API keys. See [Authentication](http-auth.md).",
     "connectors": "Configurations for requests to other services. See [Connectors](connectors.md).",
     "webhooks": "Notifications about finished jobs. See [Webhooks](webhooks.md).",

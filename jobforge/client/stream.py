@@ -1,7 +1,6 @@
 """Client of the live stream: server-sent events with automatic reconnection."""
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import httpx2
 from jobforge.client.errors import error_from_response, error_from_transport
 from jobforge.client.request import encode_query
 from jobforge.errors import Json, TooManyRequests, Unavailable
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.jsonb import decode
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class StreamState:
         self.last_id = after
         self._query = encode_query({"job": jobs, "definition": definitions, "state": states})
         self._lines: dict[str, str] = {}
-        self._breaks = 0
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     def request_kwargs(self) -> dict[str, Json]:
         headers = {} if self.last_id is None else {"last-event-id": self.last_id}
@@ -64,7 +64,7 @@ class StreamState:
             self._lines[label] = text.removeprefix(" ")
             return None
         lines, self._lines = self._lines, {}
-        self._breaks = 0
+        self._backoff.reset()
         self.last_id = lines.get("id", self.last_id)
         if "data" not in lines:
             return None
@@ -73,9 +73,7 @@ class StreamState:
     def next_pause_s(self) -> float:
         """Return the pause before reconnecting; doubles until data arrives again."""
         self._lines = {}
-        pause: float = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._breaks)
-        self._breaks = min(self._breaks + 1, 10)
-        return pause * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
+        return self._backoff.next_pause_s()
 
 
 def read(transport: "Transport", reading: StreamState) -> Iterator[StreamEvent]:

@@ -16,6 +16,7 @@ from jobforge.api.live.sse import HEARTBEAT_S, SseFrames, encode_event, encode_h
 from jobforge.api.live.subscription import StreamFilter
 from jobforge.errors import JobForgeError
 from jobforge.redact import mask
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Outcome, State
 
@@ -43,7 +44,7 @@ class JobLogFollower:
             self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
         )
         sent: set[tuple[datetime, str, str]] = set()
-        pause, silent_s = _SHORTEST_PAUSE_S, 0.0
+        pauses, silent_s = ExponentialBackoff(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5), 0.0
         try:
             async with self.caller.server.hub.subscribe(stream_filter) as subscription:
                 state = await self._load_state()
@@ -54,17 +55,18 @@ class JobLogFollower:
                     sent = {key for key in sent if self.after is None or key[0] > self.after}
                     sent.update(map(_note_key, new_notes))
                     if new_notes:
-                        pause, silent_s = _SHORTEST_PAUSE_S, 0.0
+                        pauses.reset()
+                        silent_s = 0.0
                         yield b"".join(map(_encode_note, new_notes))
                     if state in _FINAL_STATES:
                         yield encode_event("end", {"state": state})
                         return
+                    pause = pauses.next_pause_s()
                     received = await subscription.take(pause)
                     if subscription.end_reason is not None:
                         yield encode_event("cut", {"reason": subscription.end_reason})
                         return
                     silent_s += pause
-                    pause = min(_LONGEST_PAUSE_S, pause * 1.5)
                     if received or silent_s >= HEARTBEAT_S:
                         state = await self._load_state()
                     if silent_s >= HEARTBEAT_S:

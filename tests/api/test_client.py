@@ -410,6 +410,21 @@ def test_an_app_creates_jobs_without_a_database(api: ApiServer) -> None:
     jf.close()
 
 
+def test_an_app_changes_jobs_by_id_without_a_database(api: ApiServer) -> None:
+    jf = JobForge(server=api.url, key=api.b.keys["tenant_admin"])
+    job_id = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+    handle = jf.job_of(job_id)
+    assert handle.reschedule(LATER) is State.SCHEDULED
+    assert handle.explain()[0].code == "scheduled"
+    assert handle.cancel("not now") is State.CANCELED
+    again = handle.retry()
+    assert (again.id != job_id, again.job().state) == (True, State.QUEUED)
+    assert (again.cancel(), again.logs()) == (State.CANCELED, [])
+    with pytest.raises(errors.NotFound):
+        jf.job_of(uuid4()).cancel()
+    jf.close()
+
+
 @pytest.mark.anyio
 async def test_an_operators_app_names_the_tenant(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.super_key)

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from cluster import Connection, Database
@@ -12,7 +13,7 @@ from integration.call_setup import TENANT_A, TENANT_B, WORKER, report
 from integration.test_sdk_enqueue import register
 
 from jobforge import Handle, JobForge, calls, db, errors
-from jobforge.types.jobs import Outcome, State
+from jobforge.types.jobs import EnqueueStatus, Note, Outcome, State
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +48,10 @@ def finish(database: Database) -> Iterator[Finish]:
             db.run(conn, calls.complete_jobs(WORKER, [report(job, outcome, **more)]))
 
         yield finish
+
+
+LINES = [("log", "one"), ("progress", "half"), ("log", "two"), ("log", "three")]
+DEAD = {"error": {"type": "KeyError", "message": "no such month"}, "final": True}
 
 
 def enqueue(jf: JobForge) -> Handle[list[date]]:
@@ -130,3 +135,78 @@ def test_a_handle_reads_only_jobs_of_its_tenant(jf: JobForge) -> None:
     handle.tenant_id = TENANT_B
     with pytest.raises(errors.NotFound):
         handle.job()
+
+
+def test_a_handle_by_id_returns_the_job_and_its_stored_result(jf: JobForge, finish: Finish) -> None:
+    enqueued = enqueue(jf)
+    handle = jf.job_of(enqueued.id)
+    assert (handle.tenant_id, handle.status) == (TENANT_A, EnqueueStatus.EXISTING)
+    assert handle.job().state is State.QUEUED
+    finish(result=["2030-01-02"])
+    assert handle.wait(timeout=30).state is State.SUCCEEDED
+    assert handle.result() == ["2030-01-02"]
+    with pytest.raises(errors.NotFound):
+        jf.job_of(uuid4()).job()
+    with pytest.raises(errors.NotFound):
+        jf.job_of(enqueued.id, tenant=TENANT_B).job()
+
+
+def test_a_handle_reschedules_explains_and_cancels_its_job(jf: JobForge) -> None:
+    handle = enqueue(jf)
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert handle.reschedule(later) is State.SCHEDULED
+    assert (handle.job().run_at, handle.explain()[0].code) == (later, "scheduled")
+    assert handle.reschedule(None) is State.QUEUED
+    with pytest.raises(errors.Invalid):
+        handle.reschedule(later.replace(tzinfo=None))
+    assert jf.job_of(handle.id).cancel("not now") is State.CANCELED
+    assert handle.job().cancel_reason == "not now"
+    with pytest.raises(errors.Conflict):
+        handle.reschedule(later)
+
+
+def test_a_retry_revives_a_dead_job_under_its_own_handle(jf: JobForge, finish: Finish) -> None:
+    handle = enqueue(jf)
+    with pytest.raises(errors.Conflict):
+        handle.retry()
+    finish(Outcome.FAILED, **DEAD)
+    assert handle.retry(attempts=2) is handle
+    finish(result=["2030-01-02"])
+    assert handle.result(timeout=30) == [date(2030, 1, 2)]
+
+
+def test_a_retry_of_a_finished_job_returns_the_handle_of_a_new_job(
+    jf: JobForge, finish: Finish
+) -> None:
+    handle = enqueue(jf)
+    finish(result=[])
+    again = handle.retry()
+    assert (again.id != handle.id, again.status) == (True, EnqueueStatus.CREATED)
+    finish(result=["2030-01-02"])
+    assert again.result(timeout=30) == [date(2030, 1, 2)]
+    assert handle.result() == []
+
+
+def test_the_log_lines_of_a_job_are_listed_in_pages(jf: JobForge, database: Database) -> None:
+    handle = enqueue(jf)
+    with db.connect(database.url_as("worker_login")) as conn:
+        (job,) = db.run(conn, calls.claim_jobs(WORKER, {"default": 1}))
+        notes = [
+            Note(job.tenant_id, job.job_id, job.lease, kind, {"message": text})
+            for kind, text in LINES
+        ]
+        db.run(conn, calls.note_jobs(WORKER, notes))
+    first = handle.logs(limit=2)
+    rest = handle.logs(after=first[-1].at)
+    assert [line.data["message"] for line in (*first, *rest)] == ["one", "two", "three"]
+
+
+async def test_async_code_has_the_same_actions(ajf: JobForge, finish: Finish) -> None:
+    handle = await ajf.ajob_of((await ajf.definitions["due"].aenqueue()).id)
+    assert await handle.areschedule(datetime.now(UTC) + timedelta(days=1)) is State.SCHEDULED
+    assert (await handle.aexplain())[0].code == "scheduled"
+    assert await handle.areschedule(None) is State.QUEUED
+    await asyncio.to_thread(finish, Outcome.FAILED, **DEAD)
+    assert await handle.aretry() is handle
+    assert await handle.acancel() is State.CANCELED
+    assert await handle.alogs() == []

@@ -4,7 +4,7 @@ It is checked, never run.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -144,6 +144,12 @@ def over_http(client: Client) -> None:
 
 async def over_http_async(client: AsyncClient, job_id: UUID) -> None:
     assert_type(await client.cancel_job(job_id, reason="no"), State)
+
+
+def by_id(job_id: UUID) -> None:
+    assert_type(jf.job_of(job_id), Handle[Any])
+    assert_type(add.enqueue(1).retry(payload={"left": 2}), Handle[int])
+    assert_type(jf.job_of(job_id).cancel("no"), State)
 
 
 def workflows(ctx: Context, job_id: UUID) -> None:

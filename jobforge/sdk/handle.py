@@ -1,7 +1,7 @@
 """A handle of a job: its state, waiting for its result, and actions on it."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -48,7 +48,6 @@ class WaitTarget(NamedTuple):
         )
 
 
-_FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 
 
@@ -165,6 +164,22 @@ class Handle(Generic[R_co]):
         """Like `logs`, for async code."""
         return await self._client.arun(self._build_logs_call(after, limit), self.tenant_id)
 
+    def follow(self, *, after: datetime | None = None) -> Iterator[JobEvent]:
+        """Yield the job's log lines, progress and events: past ones, then each new one.
+
+        The last one has the kind `end`; its data has the job's final state. `after` is the time of
+        the last one that you already have.
+        """
+        from jobforge.sdk.job_follower import follow  # noqa: PLC0415 - kept out of zygotes
+
+        return follow(self._client, self.id, self.tenant_id, after)
+
+    def afollow(self, *, after: datetime | None = None) -> AsyncIterator[JobEvent]:
+        """Like `follow`, for `async for`."""
+        from jobforge.sdk.job_follower import afollow  # noqa: PLC0415 - kept out of zygotes
+
+        return afollow(self._client, self.id, self.tenant_id, after)
+
     def _build_get_call(self) -> Call[JobHistory]:
         return calls.get_job(self.id, tenant_id=self.tenant_id)
 
@@ -258,7 +273,7 @@ def _pauses(timeout: Duration | None) -> Iterator[float]:
 
 
 def _is_final(job: Job) -> bool:
-    return job.state in _FINAL
+    return job.state.is_final
 
 
 def _failure(job: Job | EndedJob) -> JobFailed:

@@ -1,23 +1,27 @@
 """Wait for an enqueued job."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from cluster import Connection, Database
 from integration.call_setup import TENANT_A, TENANT_B, WORKER, report
 from integration.test_sdk_enqueue import register
 
 from jobforge import Handle, JobForge, calls, db, errors
-from jobforge.types.jobs import EnqueueStatus, Note, Outcome, State
+from jobforge.types.job_history import JobEvent
+from jobforge.types.jobs import ClaimedJob, EnqueueStatus, Note, Outcome, State
 
 pytestmark = pytest.mark.anyio
 
 Finish = Callable[..., None]
+Write = Callable[..., None]
 
 
 @pytest.fixture(params=["service_login", "client_login"])
@@ -38,16 +42,44 @@ async def ajf(jf: JobForge) -> AsyncIterator[JobForge]:
     await jf.aclose()
 
 
+@dataclass(slots=True)
+class SoleWorker:
+    """Claims the only job once it needs it."""
+
+    conn: psycopg.Connection[Any]
+    job: ClaimedJob | None = None
+
+    def claim(self) -> ClaimedJob:
+        if self.job is None:
+            (self.job,) = db.run(self.conn, calls.claim_jobs(WORKER, {"default": 5}))
+        return self.job
+
+    def finish(self, outcome: Outcome = Outcome.SUCCEEDED, **more: Any) -> None:
+        """Report the outcome of the job."""
+        job, self.job = self.claim(), None
+        db.run(self.conn, calls.complete_jobs(WORKER, [report(job, outcome, **more)]))
+
+    def write(self, *lines: tuple[str, str]) -> None:
+        """Write notes of these kinds and texts."""
+        job = self.claim()
+        notes = [Note(*job.token, kind, {"message": text}) for kind, text in lines]
+        db.run(self.conn, calls.note_jobs(WORKER, notes))
+
+
 @pytest.fixture
-def finish(database: Database) -> Iterator[Finish]:
-    """Return a function that claims the only job and reports its outcome."""
+def worker(database: Database) -> Iterator[SoleWorker]:
     with db.connect(database.url_as("worker_login")) as conn:
+        yield SoleWorker(conn)
 
-        def finish(outcome: Outcome = Outcome.SUCCEEDED, **more: Any) -> None:
-            (job,) = db.run(conn, calls.claim_jobs(WORKER, {"default": 5}))
-            db.run(conn, calls.complete_jobs(WORKER, [report(job, outcome, **more)]))
 
-        yield finish
+@pytest.fixture
+def finish(worker: SoleWorker) -> Finish:
+    return worker.finish
+
+
+@pytest.fixture
+def write(worker: SoleWorker) -> Write:
+    return worker.write
 
 
 LINES = [("log", "one"), ("progress", "half"), ("log", "two"), ("log", "three")]
@@ -187,15 +219,9 @@ def test_a_retry_of_a_finished_job_returns_the_handle_of_a_new_job(
     assert handle.result() == []
 
 
-def test_the_log_lines_of_a_job_are_listed_in_pages(jf: JobForge, database: Database) -> None:
+def test_the_log_lines_of_a_job_are_listed_in_pages(jf: JobForge, write: Write) -> None:
     handle = enqueue(jf)
-    with db.connect(database.url_as("worker_login")) as conn:
-        (job,) = db.run(conn, calls.claim_jobs(WORKER, {"default": 1}))
-        notes = [
-            Note(job.tenant_id, job.job_id, job.lease, kind, {"message": text})
-            for kind, text in LINES
-        ]
-        db.run(conn, calls.note_jobs(WORKER, notes))
+    write(*LINES)
     first = handle.logs(limit=2)
     rest = handle.logs(after=first[-1].at)
     assert [line.data["message"] for line in (*first, *rest)] == ["one", "two", "three"]
@@ -210,3 +236,49 @@ async def test_async_code_has_the_same_actions(ajf: JobForge, finish: Finish) ->
     assert await handle.aretry() is handle
     assert await handle.acancel() is State.CANCELED
     assert await handle.alogs() == []
+
+
+def texts(events: Iterable[JobEvent]) -> list[tuple[str, str]]:
+    return [(each.kind, each.data.get("message") or each.data["state"]) for each in events]
+
+
+def test_following_a_finished_job_replays_it_and_ends(
+    jf: JobForge, write: Write, finish: Finish
+) -> None:
+    handle = enqueue(jf)
+    write(*LINES)
+    finish()
+    events = list(handle.follow())
+    assert texts(events) == [*LINES, ("end", "succeeded")]
+    assert events[-1].at == handle.job().finished_at
+    assert texts(handle.follow(after=events[1].at)) == [*LINES[2:], ("end", "succeeded")]
+    assert texts(jf.job_of(handle.id).follow(after=events[-1].at)) == [("end", "succeeded")]
+
+
+def test_a_running_job_is_followed_until_it_dies(
+    jf: JobForge, write: Write, finish: Finish
+) -> None:
+    handle = enqueue(jf)
+    following = handle.follow()
+    write(LINES[0])
+    assert texts([next(following)]) == LINES[:1]
+    write(*LINES[1:])
+    assert texts([next(following)]) == LINES[1:2]
+    finish(Outcome.FAILED, **DEAD)
+    assert texts(following) == [*LINES[2:], ("end", "dead")]
+
+
+def test_a_job_that_does_not_exist_is_not_followed(jf: JobForge) -> None:
+    with pytest.raises(errors.NotFound):
+        next(jf.job_of(uuid4()).follow())
+    with pytest.raises(errors.Invalid):
+        next(jf.job_of(uuid4()).follow(after=datetime.now()))  # noqa: DTZ005 - without a time zone
+
+
+async def test_async_code_follows_a_job_too(ajf: JobForge, write: Write, finish: Finish) -> None:
+    handle = await ajf.definitions["due"].aenqueue()
+    following = handle.afollow()
+    await asyncio.to_thread(write, *LINES)
+    assert texts([await anext(following) for _ in LINES]) == LINES
+    await asyncio.to_thread(finish)
+    assert texts([each async for each in following]) == [("end", "succeeded")]

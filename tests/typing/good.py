@@ -23,6 +23,7 @@ from jobforge import (
 )
 from jobforge.errors import ChildFailed
 from jobforge.sdk.step_log import ReceivedEvent
+from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Enqueued, Job, JobListing, JobRequest, State
 
 jf = JobForge(tenant="acme")
@@ -150,6 +151,7 @@ def by_id(job_id: UUID) -> None:
     assert_type(jf.job_of(job_id), Handle[Any])
     assert_type(add.enqueue(1).retry(payload={"left": 2}), Handle[int])
     assert_type(jf.job_of(job_id).cancel("no"), State)
+    assert_type(next(jf.job_of(job_id).follow()), JobEvent)
 
 
 def workflows(ctx: Context, job_id: UUID) -> None:

@@ -73,5 +73,7 @@ def test_a_jobs_process_cannot_read_or_change_a_job() -> None:
         with pytest.raises(Conflict, match="has no database") as refusal:
             use()
         assert refusal.value.code == "conflict"
+    with pytest.raises(Conflict, match="has no database"):
+        next(handle.follow())
     with pytest.raises(Conflict):
         jf.workflow_of(CREATED).cancel()

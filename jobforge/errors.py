@@ -12,10 +12,8 @@ JobForgeError
 │   ├── WrongMediaType
 │   └── BadBody
 │       ├── DuplicateMember
-│       ├── NumberNotFinite
 │       ├── NumberTooLong
 │       ├── NulCharacter
-│       ├── LoneSurrogate
 │       └── TooDeep
 ├── LeaseLost
 ├── NotFound
@@ -136,20 +134,12 @@ class DuplicateMember(BadBody, code="duplicate_member"):
     """An object in the request body has a duplicate member."""
 
 
-class NumberNotFinite(BadBody, code="number_not_finite"):
-    """NaN and Infinity are not valid JSON."""
-
-
 class NumberTooLong(BadBody, code="number_too_long"):
     """A number in the request body has too many digits."""
 
 
 class NulCharacter(BadBody, code="nul_character"):
     """The request body contains the NUL character, which Postgres cannot store."""
-
-
-class LoneSurrogate(BadBody, code="lone_surrogate"):
-    """The request body contains half of a surrogate pair, which is not a character."""
 
 
 class TooDeep(BadBody, code="too_deep"):

@@ -1,8 +1,9 @@
 """FastAPI application: routes, middleware and background tasks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any
 
 from fastapi import FastAPI
@@ -12,20 +13,19 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import compile_path
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from jobforge.api import openapi
 from jobforge.api.access_log import AccessLog
 from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.dashboard import MOUNT, Dashboard
-from jobforge.api.fast_path import FastPath
+from jobforge.api.guard import DirectDispatch, DirectRoute
 from jobforge.api.middleware import RequestMiddleware
 from jobforge.api.problems import (
     get_request_id,
-    problem_from_error,
     problem_from_http_exception,
-    problem_from_validation_error,
+    respond_to_error,
 )
 from jobforge.api.request_metrics import RequestMetrics
 from jobforge.api.routes import (
@@ -84,7 +84,6 @@ _ROUTERS = [
         metrics,
     )
 ]
-_SHORTCUTS = {("POST", f"{PREFIX}/jobs"): jobs.create_plain_job}
 _METHODS = [(compile_path(path)[0], method) for method, path in RULES]
 _EXPOSED_HEADERS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
@@ -98,12 +97,8 @@ def build_app(config: Config) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _open_database(config) as database, asyncio.TaskGroup() as group:
             app.state.server = server = ServerState(config, database, request_metrics)
-            group.create_task(server.operations_loop.run())
-            group.create_task(server.hub.run())
-            group.create_task(server.remote_workers.run())
-            group.create_task(server.store_use_loop.run())
-            if server.artifacts.is_configured:
-                group.create_task(server.artifact_sweep_loop.run())
+            for loop in server.loops:
+                group.create_task(loop.run())
             try:
                 yield
             finally:
@@ -112,6 +107,9 @@ def build_app(config: Config) -> FastAPI:
                     access_log.write()
 
     app = _Application(
+        outer_layers=lambda inner: RequestMiddleware(
+            _add_cors(config.cors_origins, inner), access_log=access_log, metrics=request_metrics
+        ),
         lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
@@ -126,31 +124,31 @@ def build_app(config: Config) -> FastAPI:
     if dashboard.is_built:
         app.add_api_route("/", _redirect_to_dashboard, include_in_schema=False)
     app.mount(MOUNT, dashboard)  # public files; access control applies to the API routes they call
-    app.add_exception_handler(JobForgeError, _handle_jobforge_error)
-    app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
-    app.add_exception_handler(Exception, _reraise)
-    inner = _add_cors(config.cors_origins, FastPath(app.call_fastapi, shortcuts=_SHORTCUTS))
-    app.outer_app = RequestMiddleware(inner, access_log=access_log, metrics=request_metrics)
+    for error_class in (JobForgeError, RequestValidationError, Exception):
+        app.add_exception_handler(error_class, respond_to_error)
     return app
 
 
 class _Application(FastAPI):
-    """FastAPI with JobForge's OpenAPI document and with middleware outside FastAPI.
+    """FastAPI with JobForge's OpenAPI document.
 
-    FastAPI runs its own middleware inside the application, where `FastPath` could not bypass
-    FastAPI.
+    `outer_layers` wraps DirectDispatch and FastAPI's own middleware, and so handles all errors.
+    FastAPI would run added middleware inside its error handling.
     """
 
-    outer_app: ASGIApp
+    def __init__(self, *, outer_layers: Callable[[ASGIApp], ASGIApp], **options: Any) -> None:  # noqa: ANN401 - FastAPI's options
+        super().__init__(**options)
+        self._outer_layers = outer_layers
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["app"] = self
-        await self.outer_app(scope, receive, send)
-
-    async def call_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call FastAPI itself, inside the middleware."""
-        await super().__call__(scope, receive, send)
+    def build_middleware_stack(self) -> ASGIApp:
+        handlers = {
+            (method, route.path): route.get_route_handler()
+            for route in chain.from_iterable(router.routes for router in _ROUTERS)
+            if isinstance(route, DirectRoute)
+            for method in route.methods or ()
+        }
+        return self._outer_layers(DirectDispatch(super().build_middleware_stack(), handlers))
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -170,7 +168,7 @@ def _add_cors(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
         allow_origins=origins,
         allow_methods=["*"],
         allow_headers=[
-            *("Authorization", "Content-Type", "Idempotency-Key", "traceparent"),
+            *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "traceparent"),
             TENANT_HEADER,
         ],
         expose_headers=_EXPOSED_HEADERS,
@@ -193,20 +191,6 @@ async def _open_database(config: Config) -> AsyncIterator[Database]:
 
 async def _redirect_to_dashboard(request: Request) -> Response:
     return RedirectResponse(f"{request.scope.get('root_path', '')}{MOUNT}/")
-
-
-async def _handle_jobforge_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, JobForgeError)  # noqa: S101 - registered for this class
-    return problem_from_error(error, get_request_id(request))
-
-
-async def _handle_validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
-    return problem_from_validation_error(error, get_request_id(request))
-
-
-async def _reraise(_: Request, error: Exception) -> Response:
-    raise error  # RequestMiddleware logs it and responds with a problem
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

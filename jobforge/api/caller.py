@@ -105,27 +105,27 @@ async def _is_own_tenant(server: ServerState, id_or_slug: str, own_tenant_id: UU
         return False
     try:
         tenant_id = _parse_tenant_id(id_or_slug)
-        if tenant_id is None and server.slugs.get(id_or_slug) == own_tenant_id:
+        if tenant_id is None and server.tenant_ids.get(id_or_slug) == own_tenant_id:
             return True
         if tenant_id is None:
             found = await server.database.run(
                 calls.find_tenant(id_or_slug).for_tenant(own_tenant_id)
             )
-            tenant_id = server.slugs.put(id_or_slug, found)
+            tenant_id = server.tenant_ids.put(id_or_slug, found)
     except (Invalid, NotFound):
         return False
     return tenant_id == own_tenant_id
 
 
 async def _find_tenant(server: ServerState, id_or_slug: str) -> UUID:
-    tenant_id = _parse_tenant_id(id_or_slug) or server.slugs.get(id_or_slug)
+    tenant_id = _parse_tenant_id(id_or_slug) or server.tenant_ids.get(id_or_slug)
     if tenant_id is not None:
         return tenant_id
     try:
         found = await server.database.run(calls.find_tenant(id_or_slug))
     except NotFound as error:
         raise NotFound(f"Tenant '{id_or_slug}' not found", field=TENANT_HEADER) from error
-    return server.slugs.put(id_or_slug, found)
+    return server.tenant_ids.put(id_or_slug, found)
 
 
 def _parse_tenant_id(id_or_slug: str) -> UUID | None:

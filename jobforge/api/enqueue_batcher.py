@@ -1,11 +1,10 @@
 """Group commit for single enqueues: one call per tenant at a time sends all waiting jobs.
 
-The first request becomes the leader. It sends its own job together with the waiting jobs, then
-makes the next waiting request the leader. A job waits for at most two calls.
+A job that arrives while no call is in progress is sent at once. The jobs that arrive during a call
+are sent together by the next one, so a job waits for at most two calls.
 """
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -18,16 +17,14 @@ _MOST_AT_ONCE = 500
 
 
 @dataclass(slots=True, eq=False)
-class _PendingJob:
-    """A waiting job. Its future resolves to the enqueued job, or to None to make it the leader."""
-
+class _WaitingJob:
     job: JobRequest
-    future: "asyncio.Future[Enqueued | None]" = field(
+    future: "asyncio.Future[Enqueued]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def resolve(self, enqueued: Enqueued | None) -> None:
-        if not self.future.done():
+    def resolve(self, enqueued: Enqueued) -> None:
+        if not self.future.done():  # its request may have been canceled
             self.future.set_result(enqueued)
 
     def reject(self, error: JobForgeError) -> None:
@@ -40,80 +37,63 @@ class EnqueueBatcher:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: dict[UUID, deque[_PendingJob]] = {}  # by tenant with a call in progress
+        self._waiting: dict[UUID, list[_WaitingJob]] = {}  # by tenant with a call in progress
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
-        queue = self._pending.get(tenant_id)
-        if queue is None:
-            self._pending[tenant_id] = queue = deque()
-        else:
-            pending_job = _PendingJob(job)
-            queue.append(pending_job)
-            enqueued = await self._await_result(tenant_id, pending_job)
-            if enqueued is not None:
-                return enqueued
-        return await self._lead_batch(tenant_id, job, queue)
-
-    async def _await_result(self, tenant_id: UUID, pending_job: _PendingJob) -> Enqueued | None:
+        waiting = self._waiting.get(tenant_id)
+        if waiting is not None:
+            waiting_job = _WaitingJob(job)
+            waiting.append(waiting_job)
+            return await waiting_job.future
+        self._waiting[tenant_id] = waiting = []
         try:
-            return await pending_job.future
-        except asyncio.CancelledError:
-            # A cancellation can coincide with the promotion to leader: pass leadership on.
-            if (
-                pending_job.future.done()
-                and not pending_job.future.cancelled()
-                and pending_job.future.result() is None
-            ):
-                self._promote_next_leader(tenant_id)
-            raise
-
-    async def _lead_batch(
-        self, tenant_id: UUID, job: JobRequest, queue: deque[_PendingJob]
-    ) -> Enqueued:
-        others = [queue.popleft() for _ in range(min(len(queue), _MOST_AT_ONCE))]
-        try:
-            if not others:
-                return await self._enqueue_one(tenant_id, job)
-            return await self._enqueue_batch(tenant_id, job, others)
+            return await self._enqueue_one(tenant_id, job)
         finally:
-            for other in others:
-                other.reject(Unavailable("The request was abandoned"))
-            self._promote_next_leader(tenant_id)
+            if waiting:
+                task = asyncio.create_task(self._send_waiting(tenant_id, waiting))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                del self._waiting[tenant_id]
 
-    async def _enqueue_batch(
-        self, tenant_id: UUID, job: JobRequest, others: list[_PendingJob]
-    ) -> Enqueued:
-        jobs = [job, *(other.job for other in others)]
+    async def _send_waiting(self, tenant_id: UUID, waiting: list[_WaitingJob]) -> None:
+        """Send the tenant's waiting jobs until there are none."""
+        batch: list[_WaitingJob] = []
         try:
+            while waiting:
+                batch, waiting[:_MOST_AT_ONCE] = waiting[:_MOST_AT_ONCE], []
+                await self._enqueue_batch(tenant_id, batch)
+        finally:
+            del self._waiting[tenant_id]
+            for abandoned in [*batch, *waiting]:  # none, except after an unexpected error
+                abandoned.reject(Unavailable("The request was abandoned"))
+
+    async def _enqueue_batch(self, tenant_id: UUID, batch: list[_WaitingJob]) -> None:
+        batch = [each for each in batch if not each.future.done()]
+        if len(batch) <= 1:
+            await self._enqueue_separately(tenant_id, batch)
+            return
+        try:
+            jobs = [each.job for each in batch]
             results = await self._database.run_fast(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
         except (Contended, Unavailable) as error:
-            for other in others:
-                other.reject(error)
-            raise
+            for each in batch:
+                each.reject(error)
         except JobForgeError:
             # The engine rejected one job and created none: enqueue separately, so each gets its
             # result.
-            await self._enqueue_separately(tenant_id, others)
-            return await self._enqueue_one(tenant_id, job)
-        for other, enqueued in zip(others, results[1:], strict=True):
-            other.resolve(enqueued)
-        return results[0]
+            await self._enqueue_separately(tenant_id, batch)
+        else:
+            for each, enqueued in zip(batch, results, strict=True):
+                each.resolve(enqueued)
 
-    async def _enqueue_separately(self, tenant_id: UUID, pending_jobs: list[_PendingJob]) -> None:
-        for pending_job in pending_jobs:
+    async def _enqueue_separately(self, tenant_id: UUID, batch: list[_WaitingJob]) -> None:
+        for each in batch:
             try:
-                pending_job.resolve(await self._enqueue_one(tenant_id, pending_job.job))
+                each.resolve(await self._enqueue_one(tenant_id, each.job))
             except JobForgeError as error:
-                pending_job.reject(error)
+                each.reject(error)
 
     async def _enqueue_one(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
         return await self._database.run_fast(calls.enqueue_job(job, tenant_id=tenant_id))
-
-    def _promote_next_leader(self, tenant_id: UUID) -> None:
-        queue = self._pending[tenant_id]
-        while queue:
-            next_leader = queue.popleft()
-            if not next_leader.future.done():
-                next_leader.resolve(None)
-                return
-        del self._pending[tenant_id]

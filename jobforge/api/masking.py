@@ -4,21 +4,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from jobforge.errors import Json
 from jobforge.redact import MARKER, mask, mask_text
 from jobforge.types.audit import AuditEntry
 from jobforge.types.connectors import ConnectorConfig
 from jobforge.types.events import Event
 from jobforge.types.failures import FailureGroup
 from jobforge.types.job_history import Attempt, JobEvent, JobHistory, StoredStep
-from jobforge.types.jobs import Enqueued, Job, JobListing
+from jobforge.types.jobs import Job, JobListing
 from jobforge.types.triggers import Trigger
 from jobforge.types.webhooks import Webhook
 from jobforge.types.workflows import WorkflowDetail, WorkflowInfo
-
-
-def created_jobs_to_json(jobs: Iterable[Enqueued]) -> list[dict[str, Json]]:
-    return [{"id": job.job_id, "status": job.status} for job in jobs]
 
 
 def mask_history(history: JobHistory) -> JobHistory:

@@ -15,6 +15,7 @@ from jobforge.db import Database
 from jobforge.db.doctor import probes
 from jobforge.db.doctor.probes import VacuumBlocker
 from jobforge.observability import prometheus
+from jobforge.timing.ttl_cache import TtlCache
 from jobforge.types.diagnostics import Gauge
 
 _FRESH_S = 1.0
@@ -120,15 +121,14 @@ class MetricsCollector:
         self._database = database
         self._request_metrics = request_metrics
         self._lock = asyncio.Lock()
-        self._cached: list[Metric] = []
-        self._cached_at = 0.0
+        self._families: TtlCache[None, list[Metric]] = TtlCache(_FRESH_S)
 
     async def render(self) -> bytes:
         async with self._lock:
-            if time.monotonic() - self._cached_at > _FRESH_S:
-                self._cached = [*await self._collect()]
-                self._cached_at = time.monotonic()
-        return prometheus.render_page([*self._cached, *self._request_metrics.families()])
+            families = self._families.get(None)
+            if families is None:
+                families = self._families.put(None, [*await self._collect()])
+        return prometheus.render_page([*families, *self._request_metrics.families()])
 
     async def _collect(self) -> Iterator[Metric]:
         began = time.perf_counter()

@@ -44,9 +44,8 @@ class RequestMiddleware:
         request_headers = dict(scope["headers"])
         request_id = _choose_request_id(request_headers.get(b"x-request-id", b""))
         scope["jobforge.request_id"] = request_id
-        parent = tracing.read_traceparent(
-            request_headers.get(b"traceparent", b"").decode("latin-1")
-        )
+        traceparent = request_headers.get(b"traceparent")
+        parent = tracing.read_traceparent(traceparent.decode("latin-1")) if traceparent else None
         status: int | None = None
 
         async def send_response(message: Message) -> None:

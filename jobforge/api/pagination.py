@@ -3,12 +3,15 @@
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
-from fastapi import Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
+from jobforge.api.responses import JsonResponse
 from jobforge.errors import Invalid
 
 T = TypeVar("T")
@@ -44,6 +47,34 @@ def build_page(items: Sequence[T], limit: int, key: Callable[[T], object]) -> di
     return {"items": items, "next": None if last is None else encode_cursor(last)}
 
 
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """The page that a request asks for."""
+
+    limit: PageLimit = DEFAULT_LIMIT
+    cursor: Cursor = None
+
+    def decode_id(self) -> UUID | None:
+        """Return the cursor, whose key is an id; raise Invalid."""
+        text = self.decode_text()
+        try:
+            return None if text is None else UUID(text)
+        except ValueError as error:
+            raise Invalid("cursor is not a valid page cursor", field="cursor") from error
+
+    def decode_text(self) -> str | None:
+        """Return the cursor; raise Invalid."""
+        return decode_cursor(self.cursor)
+
+    def respond(
+        self, items: Sequence[T], *, key: Callable[[T], object] = attrgetter("id")
+    ) -> JsonResponse:
+        return JsonResponse(build_page(items, self.limit, key))
+
+
+Paging = Annotated[PageRequest, Depends()]
+
+
 def encode_cursor(last: str) -> str:
     return base64.urlsafe_b64encode(last.encode()).rstrip(b"=").decode()
 
@@ -60,12 +91,3 @@ def decode_cursor(cursor: str | None) -> str | None:
     if "\0" in text:
         raise Invalid("cursor is not a valid page cursor", field="cursor")
     return text
-
-
-def decode_id_cursor(cursor: str | None) -> UUID | None:
-    """Decode a cursor whose key is an id; raise Invalid."""
-    text = decode_cursor(cursor)
-    try:
-        return None if text is None else UUID(text)
-    except ValueError as error:
-        raise Invalid("cursor is not a valid page cursor", field="cursor") from error

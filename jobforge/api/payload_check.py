@@ -5,8 +5,6 @@ again.
 """
 
 import asyncio
-import time
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from jobforge import calls
@@ -15,16 +13,18 @@ from jobforge.db import Database
 from jobforge.errors import Json, NotFound
 from jobforge.payloads import schema_validation
 from jobforge.payloads.schema_validation import Validator
+from jobforge.timing.ttl_cache import TtlCache
 from jobforge.types.jobs import JobRequest
 
 _REMEMBERED_S = 5.0
 _MOST_REMEMBERED = 1000
 
+Check = tuple[Validator, Json, str]  # with the payload and its location in the body
+
 
 @dataclass(frozen=True, slots=True)
 class _CachedValidator:
     validator: Validator | None
-    until: float
 
 
 class PayloadChecker:
@@ -32,7 +32,9 @@ class PayloadChecker:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._cache: OrderedDict[tuple[str, int | None], _CachedValidator] = OrderedDict()
+        self._cache: TtlCache[tuple[str, int | None], _CachedValidator] = TtlCache(
+            _REMEMBERED_S, size=_MOST_REMEMBERED
+        )
 
     async def check(self, jobs: list[JobRequest], *, path: str, size: int = 0) -> None:
         """Raise InvalidPayload for the first invalid payload.
@@ -40,17 +42,17 @@ class PayloadChecker:
         `path` locates a payload in the body, with {} for the job's index. `size` is the size of the
         body; the jobs of a large body are checked in a thread.
         """
-        now = time.monotonic()
-        validators = []
-        for job in jobs:
+        checks: list[Check] = []
+        for index, job in enumerate(jobs):
             cached = self._cache.get((job.definition, job.version))
-            if cached is None or cached.until < now:
+            if cached is None:
                 cached = await self._look_up(job.definition, job.version)
-            validators.append(cached.validator)
+            if cached.validator is not None:
+                checks.append((cached.validator, job.payload or {}, path.format(index)))
         if size <= LARGE_BYTES:
-            _check_all(jobs, validators, path)
+            _check_all(checks)
         else:
-            await asyncio.to_thread(_check_all, jobs, validators, path)
+            await asyncio.to_thread(_check_all, checks)
 
     async def check_one(self, definition: str, version: int | None, payload: Json) -> None:
         await self.check([JobRequest(definition, payload, version)], path="payload")
@@ -65,17 +67,10 @@ class PayloadChecker:
             schema = found.parameters
         except NotFound:
             schema = None  # the engine rejects the job with the reason
-        cached = _CachedValidator(
-            schema_validation.compile_validator(definition, schema),
-            time.monotonic() + _REMEMBERED_S,
-        )
-        self._cache[definition, version] = cached
-        self._cache.move_to_end((definition, version))
-        while len(self._cache) > _MOST_REMEMBERED:
-            self._cache.popitem(last=False)
-        return cached
+        validator = schema_validation.compile_validator(definition, schema)
+        return self._cache.put((definition, version), _CachedValidator(validator))
 
 
-def _check_all(jobs: list[JobRequest], validators: list[Validator | None], path: str) -> None:
-    for index, (job, validator) in enumerate(zip(jobs, validators, strict=True)):
-        schema_validation.check_payload(validator, job.payload or {}, path.format(index))
+def _check_all(checks: list[Check]) -> None:
+    for validator, payload, path in checks:
+        schema_validation.check_payload(validator, payload, path)

@@ -87,6 +87,16 @@ class Problem(BaseModel):
     request_id: str
 
 
+async def respond_to_error(request: Request, error: Exception) -> JsonResponse:
+    """Return the problem for an error that a route raised; raise any other error again."""
+    request_id = get_request_id(request)
+    if isinstance(error, JobForgeError):
+        return problem_from_error(error, request_id)
+    if isinstance(error, RequestValidationError):
+        return problem_from_validation_error(error, request_id)
+    raise error
+
+
 def problem_from_error(error: JobForgeError, request_id: str) -> JsonResponse:
     status = next((status for kind, status in STATUSES if isinstance(error, kind)), None)
     if status is None:

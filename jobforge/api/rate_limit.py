@@ -6,7 +6,6 @@ batches and hands them out locally; it drops tokens left after 2 seconds.
 
 import asyncio
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -15,13 +14,14 @@ from jobforge.api.auth.principal import Principal
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import TooManyRequests
+from jobforge.timing.ttl_cache import TtlCache
 
 BucketKey = str | UUID  # actor or tenant
 
 _BURST_S = 2  # seconds of the rate that may arrive in a burst
 _BATCHES_PER_S = 10
 _BATCH_LIFETIME_S = 2.0
-_MOST_BUCKETS = 10_000
+_UNUSED_S = 60.0  # then a batch is dropped
 
 
 @dataclass(slots=True)
@@ -51,8 +51,8 @@ class RateLimiter:
         self._database = database
         self._key_rate = config.request_rate
         self._tenant_rate = config.tenant_request_rate
-        self._batches: OrderedDict[BucketKey, _TokenBatch] = OrderedDict()
-        self._failures: OrderedDict[str, _FailureBucket] = OrderedDict()
+        self._batches: TtlCache[BucketKey, _TokenBatch] = TtlCache(_UNUSED_S)
+        self._failures: TtlCache[str, _FailureBucket] = TtlCache(_BURST_S)  # full again by then
 
     async def check_key(self, principal: Principal) -> None:
         """Count a request of a key, including requests refused later. Raise TooManyRequests."""
@@ -71,17 +71,15 @@ class RateLimiter:
         """
         if not self._key_rate:
             return
-        full = _FailureBucket(self._key_rate * _BURST_S, time.monotonic())
-        failures = self._failures.setdefault(address, full)
-        self._failures.move_to_end(address)
-        if len(self._failures) > _MOST_BUCKETS:
-            self._failures.popitem(last=False)
-        failures.take(self._key_rate)
+        failures = self._failures.get(address)
+        if failures is None:
+            failures = _FailureBucket(self._key_rate * _BURST_S, time.monotonic())
+        self._failures.put(address, failures).take(self._key_rate)
 
     async def _check(self, bucket: BucketKey, rate: int) -> None:
         if not rate:
             return
-        batch = self._batches.setdefault(bucket, _TokenBatch())
+        batch = self._batches.get(bucket) or self._batches.put(bucket, _TokenBatch())
         if batch.take_if_left():
             return
         # One request refills for all that wait; otherwise each of them would refill.
@@ -96,10 +94,7 @@ class RateLimiter:
             calls.take_request(name, rate=rate / size, burst=max(1, rate * _BURST_S // size))
         )
         now = time.monotonic()
-        self._batches.setdefault(bucket, batch)
-        self._batches.move_to_end(bucket)
-        while len(self._batches) > _MOST_BUCKETS:
-            self._batches.popitem(last=False)
+        self._batches.put(bucket, batch)
         if not result.allowed:
             batch.left, batch.refused_until = 0, now + result.retry_after_s
             raise _refusal(result.retry_after_s)

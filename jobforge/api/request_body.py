@@ -1,7 +1,7 @@
 """Request bodies: limits their size and parses them as strict JSON.
 
 Python's parser accepts NaN, keeps the last of two members with the same name, and accepts strings
-that Postgres cannot store. This module rejects each of them with a separate error code.
+that Postgres cannot store. This module rejects all of them.
 
 Large bodies are parsed in a thread, so the server keeps responding to other requests.
 """
@@ -24,9 +24,7 @@ from jobforge.errors import (
     BadBody,
     DuplicateMember,
     Json,
-    LoneSurrogate,
     NulCharacter,
-    NumberNotFinite,
     NumberTooLong,
     PayloadTooLarge,
     TooDeep,
@@ -39,11 +37,6 @@ _PARSERS = ThreadPoolExecutor(2, thread_name_prefix="body")
 # Python's scanner in C holds the GIL while it reads arrays of arrays or strings.
 _MANY_ARRAYS = 50_000
 _MEDIA_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
-# An unterminated string matches to the end of the body. Otherwise the search would restart at each
-# of its quotes and take quadratic time.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
 
 
 class ParsedBody(NamedTuple):
@@ -87,26 +80,16 @@ def parse(raw: bytes) -> Json:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadBody("The request body is not UTF-8") from error
-    is_nested = raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH
-    has_escapes = "\0" in text or "\\u" in text
-    if len(raw) > LARGE_BYTES:
-        with _pause_gc():
-            decoder = _INTERRUPTIBLE if raw.count(b"[") > _MANY_ARRAYS else _DECODER
-            value = _decode(decoder, text)
-            if is_nested or has_escapes:
-                _check_tree(value)
-        return value
-    if is_nested and _depth(raw) > _MAX_DEPTH:
-        raise _too_deep()
-    value = _decode(_DECODER, text)
-    if has_escapes:
-        _check_tree(value)
-    return value
+    if len(raw) <= LARGE_BYTES:
+        return _decode(_DECODER, raw, text)
+    with _pause_gc():
+        decoder = _INTERRUPTIBLE if raw.count(b"[") > _MANY_ARRAYS else _DECODER
+        return _decode(decoder, raw, text)
 
 
-def _decode(decoder: json.JSONDecoder, text: str) -> Json:
+def _decode(decoder: json.JSONDecoder, raw: bytes, text: str) -> Json:
     try:
-        return decoder.decode(text)
+        value = decoder.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadBody(
@@ -116,6 +99,11 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Json:
         raise NumberTooLong from error
     except RecursionError as error:
         raise _too_deep() from error
+    if "\0" in text or "\\u" in text:
+        _check_values([value], (str, dict, list))
+    elif raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH:
+        _check_values([value], (dict, list))
+    return value
 
 
 async def _read_bytes(request: Request, limit: int) -> bytes:
@@ -142,38 +130,30 @@ def _too_large(limit: int) -> PayloadTooLarge:
     )
 
 
-def _depth(raw: bytes) -> int:
-    """Return the nesting depth, by removing the innermost brackets until none are left."""
-    bare = raw.translate(None, _NO_BRACKETS)
-    if b"\\" in bare or b'"' in bare.replace(b'""', b""):
-        bare = _STRING.sub(b"", raw).translate(None, _NO_BRACKETS)
-    brackets = bare.replace(b'"', b"").translate(_BRACKETS)
+def _check_values(level: list[Json], kinds: tuple[type, ...]) -> None:
+    """Check nesting depth and, with str among the kinds, the characters of names and strings."""
     depth = 0
-    while brackets and depth <= _MAX_DEPTH:
-        inner = brackets.replace(b"[]", b"")
-        if len(inner) == len(brackets):
-            return depth  # brackets do not match; the parser reports it
-        brackets = inner
+    while level:
+        inner: list[Json] = []
+        for each in level:
+            if isinstance(each, str):
+                _check_characters(each)
+                continue
+            if depth == _MAX_DEPTH:
+                raise _too_deep()
+            if isinstance(each, dict):
+                inner += each if str in kinds else ()
+            members = each.values() if isinstance(each, dict) else each
+            inner += [member for member in members if isinstance(member, kinds)]
+        level = inner
         depth += 1
-    return depth
 
 
-def _check_tree(value: Json, depth: int = 0) -> None:
-    """Check nesting depth and characters in one pass."""
-    if isinstance(value, str):
-        if "\0" in value:
-            raise NulCharacter
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise LoneSurrogate
-    elif isinstance(value, dict | list):
-        if depth == _MAX_DEPTH:
-            raise _too_deep()
-        if isinstance(value, dict):
-            for name in value:
-                _check_tree(name)
-        for each in value.values() if isinstance(value, dict) else value:
-            if isinstance(each, str | dict | list):
-                _check_tree(each, depth + 1)
+def _check_characters(text: str) -> None:
+    if "\0" in text:
+        raise NulCharacter
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadBody("The request body contains half of a surrogate pair")
 
 
 def _too_deep() -> TooDeep:
@@ -213,7 +193,7 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise NumberNotFinite(f"{constant} is not valid JSON")
+    raise BadBody(f"{constant} is not valid JSON; send null or a string")
 
 
 def _float(digits: str) -> float:

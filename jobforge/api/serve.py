@@ -27,7 +27,6 @@ _DRAIN_S = 10
 _FORCED_S = 2
 _BACKLOG = 2048
 _POLL_S = 0.2
-_SIGN_IN_LINK_S = 600.0
 
 
 def uvicorn_config(app: FastAPI, config: Config) -> uvicorn.Config:
@@ -111,7 +110,7 @@ class RunningServer:
     def create_sign_in_link(self, key: PlaintextApiKey, tenant: str) -> str:
         """Return a one-time link that signs in to the tenant's dashboard; valid for 10 minutes."""
         server: ServerState = self.app.state.server
-        ticket = server.authentication.tickets.create(key, _SIGN_IN_LINK_S)
+        ticket = server.authentication.tickets.create(key)
         return f"{self.url}{MOUNT}/t/{tenant}/#ticket={ticket}"
 
 

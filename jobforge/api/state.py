@@ -1,6 +1,7 @@
 """State shared by all requests of a server: configuration, connections and caches."""
 
 from functools import cached_property
+from uuid import UUID
 
 from jobforge.api.auth.authentication import Authentication
 from jobforge.api.auth.operator_audit import AccessAuditor
@@ -8,10 +9,11 @@ from jobforge.api.enqueue_batcher import EnqueueBatcher
 from jobforge.api.live.hub import Hub
 from jobforge.api.live.stream_limits import StreamLimiter
 from jobforge.api.metrics import MetricsCollector
-from jobforge.api.operations_loop import OperationsLoop
+from jobforge.api.operations_loop import operations_loop
 from jobforge.api.payload_check import PayloadChecker
 from jobforge.api.rate_limit import RateLimiter
 from jobforge.api.request_metrics import RequestMetrics
+from jobforge.api.workers.claim_notifier import ClaimNotifier
 from jobforge.api.workers.ownership import RemoteWorkers
 from jobforge.artifacts import open_artifacts
 from jobforge.artifacts.store_identity import StoreRecorder
@@ -21,8 +23,10 @@ from jobforge.connectors.egress import Policy, policy_from_config, read_url
 from jobforge.db import Database
 from jobforge.db.background_loop import BackgroundLoop
 from jobforge.errors import Unavailable
-from jobforge.sdk.call_context import TenantIdCache
 from jobforge.security.vault import Vault, open_vault
+from jobforge.timing.ttl_cache import TtlCache
+
+_TENANT_ID_TTL_S = 60.0
 
 
 class ServerState:
@@ -40,14 +44,19 @@ class ServerState:
         self.remote_workers = RemoteWorkers(database)
         self.access_auditor = AccessAuditor(database)
         self.metrics_collector = MetricsCollector(database, request_metrics)
-        self.slugs = TenantIdCache()
+        self.tenant_ids: TtlCache[str, UUID] = TtlCache(_TENANT_ID_TTL_S)  # by slug
         self.artifacts = open_artifacts(config)
-        self.operations_loop = OperationsLoop(database, self.artifacts)
-        self.artifact_sweep_loop = BackgroundLoop(
-            "sweep", ArtifactSweeper(database.run, self.artifacts).step
-        )
-        store_recorder = StoreRecorder("server", self.artifacts, database.run)
-        self.store_use_loop = BackgroundLoop("artifact store", store_recorder.step)
+        self.operations_loop = operations_loop(database, self.artifacts)
+        recorder = StoreRecorder("server", self.artifacts, database.run)
+        self.loops: list[BackgroundLoop | Hub | ClaimNotifier] = [
+            self.operations_loop,
+            self.hub,
+            self.remote_workers.claim_notifier,
+            BackgroundLoop("artifact store", recorder.step),
+        ]
+        if self.artifacts.is_configured:
+            sweeper = ArtifactSweeper(database.run, self.artifacts)
+            self.loops.append(BackgroundLoop("sweep", sweeper.step))
         self._is_closing = False
 
     @cached_property
@@ -67,11 +76,8 @@ class ServerState:
     def close(self) -> None:
         """Begin shutdown: stop background loops and end live streams."""
         self._is_closing = True
-        self.operations_loop.stop()
-        self.hub.stop()
-        self.remote_workers.stop()
-        self.artifact_sweep_loop.stop()
-        self.store_use_loop.stop()
+        for loop in self.loops:
+            loop.stop()
 
     def check_open(self) -> None:
         """Raise Unavailable during shutdown."""

@@ -6,7 +6,6 @@ engine also decides by its own clock which artifacts are unused: see unused_arti
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -18,6 +17,7 @@ from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import RunCall
 from jobforge.errors import ArtifactUnavailable
 from jobforge.observability import logs
+from jobforge.timing.backoff import add_jitter
 
 _EVERY_S = 3600.0
 _ERASE_EVERY_S = 10.0
@@ -35,7 +35,7 @@ class ArtifactSweeper:
         self._due_at = _next_sweep()
 
     async def step(self, loop: BackgroundLoop) -> None:
-        await loop.wait_for_wake(_ERASE_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - jitter, not a secret
+        await loop.wait_for_wake(add_jitter(_ERASE_EVERY_S))
         if loop.is_stopped:
             return
         await erase_artifacts(self._run, self._artifacts)
@@ -69,7 +69,7 @@ async def sweep_artifacts(run: RunCall, artifacts: Artifacts) -> int:
 
 
 def _next_sweep() -> float:
-    return time.monotonic() + _EVERY_S * random.uniform(0.5, 1)  # noqa: S311 - jitter, not a secret
+    return time.monotonic() + add_jitter(_EVERY_S)
 
 
 def _take_batch(folders: Iterator[str]) -> list[str]:

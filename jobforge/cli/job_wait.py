@@ -13,6 +13,7 @@ from jobforge.cli import output
 from jobforge.cli.context import TenantSession
 from jobforge.errors import Json, WaitTimeout
 from jobforge.redact import redact
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent, JobHistory
 from jobforge.types.jobs import Job
 
@@ -84,14 +85,14 @@ def _poll_job(
     session: TenantSession, job_id: UUID, timeout_s: float | None
 ) -> Iterator["JobHistory"]:
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    pause = _FIRST_PAUSE_S
+    backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5)
     while True:
         yield session.run(calls.get_job(job_id))
+        pause = backoff.next_pause_s()
         left = pause if deadline is None else deadline - time.monotonic()
         if left <= 0:
             return
         time.sleep(min(pause, left))
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
 
 def format_note(note: JobEvent) -> str:

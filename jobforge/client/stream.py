@@ -1,7 +1,6 @@
 """Client of the live stream and of job logs: server-sent events with automatic reconnection."""
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
@@ -17,6 +16,7 @@ from jobforge.calls.results import read_document
 from jobforge.client.errors import error_from_response, error_from_transport
 from jobforge.client.request import TENANT_HEADER, encode_query
 from jobforge.errors import Json, TooManyRequests, Unavailable
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent
 from jobforge.types.jsonb import decode
 
@@ -54,7 +54,7 @@ class StreamState:
         self._query = encode_query(filters)
         self._headers = {} if tenant_id is None else {TENANT_HEADER: str(tenant_id)}
         self._lines: dict[str, str] = {}
-        self._breaks = 0
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     @property
     def can_reconnect(self) -> bool:
@@ -78,7 +78,7 @@ class StreamState:
             self._lines[label] = text.removeprefix(" ")
             return None
         lines, self._lines = self._lines, {}
-        self._breaks = 0
+        self._backoff.reset()
         self.last_id = lines.get("id", self.last_id)
         if "data" not in lines:
             return None
@@ -87,9 +87,7 @@ class StreamState:
     def next_pause_s(self) -> float:
         """Return the pause before reconnecting; doubles until data arrives again."""
         self._lines = {}
-        pause: float = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._breaks)
-        self._breaks = min(self._breaks + 1, 10)
-        return pause * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
+        return self._backoff.next_pause_s()
 
 
 class JobLogState(StreamState):

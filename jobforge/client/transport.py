@@ -1,7 +1,6 @@
 """Sends requests to a server, sync and async, and again after failures that pass."""
 
 import asyncio
-import random
 import time
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ from jobforge.client.request import TENANT_HEADER, ApiRequest
 from jobforge.client.routes import ROUTES, Routes, request_from_call
 from jobforge.errors import Contended, JobForgeError, Json, TooManyRequests, Unavailable
 from jobforge.observability import tracing
+from jobforge.timing.backoff import ExponentialBackoff
 
 try:
     import httpx2
@@ -128,15 +128,13 @@ class RetryPolicy:
 
     def __init__(self, retries: int) -> None:
         self._retries = retries
-        self._attempts = 0
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     def next_pause_s(self, request: ApiRequest[object], error: JobForgeError) -> float | None:
         """Return how long to wait before the next attempt; None to give up."""
-        if self._attempts >= self._retries or not _may_repeat(request, error):
+        if self._backoff.count >= self._retries or not _may_repeat(request, error):
             return None
-        # Jitter: clients that were rejected together must not retry together.
-        pause = _FIRST_PAUSE_S * 2**self._attempts * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
-        self._attempts += 1
+        pause = self._backoff.next_pause_s()
         retry_after_s = float(error.detail.get("retry_after_s", 0))
         return None if retry_after_s > _LONGEST_PAUSE_S else max(pause, retry_after_s)
 

@@ -5,30 +5,37 @@ failures, because the loop calls it again.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 from jobforge.errors import Contended, Unavailable
 from jobforge.observability import logs
+from jobforge.timing.backoff import ExponentialBackoff
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
 
 class BackgroundLoop:
-    """`wake` and `stop` both end the step's `wait_for_wake` early, as does setting `wake_event`."""
+    """`wake` and `stop` both end the step's `wait_for_wake` early, as does setting `wake_event`.
+
+    With `failure_event`, the loop logs this event for any error. Without it, the loop logs
+    `worker.failed`, and leaves the loss of the database to the worker's MonitoredLink.
+    """
 
     def __init__(
         self,
         name: str,
         step: Callable[["BackgroundLoop"], Awaitable[None]],
         wake_event: asyncio.Event | None = None,
+        *,
+        failure_event: str | None = None,
     ) -> None:
         self._name = name
         self._step = step
         self._wake_event = wake_event or asyncio.Event()
+        self._failure_event = failure_event
         self._stopped = asyncio.Event()
-        self._failures = 0
+        self._backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     @property
     def is_stopped(self) -> bool:
@@ -39,8 +46,10 @@ class BackgroundLoop:
             try:
                 await self._step(self)
             except Exception as error:  # noqa: BLE001 - a failing step must not stop the worker
-                self._log_first_failure(error)
-                await self._recover()
+                if self._backoff.count == 0:
+                    self._log_failure(error)
+                # Frequent wake-ups must not turn the backoff into a busy loop.
+                await self.pause(self._backoff.next_pause_s())
             else:
                 self.reset_failures()
 
@@ -50,33 +59,34 @@ class BackgroundLoop:
 
     def reset_failures(self) -> None:
         """Restart the backoff and log the next failure again; for a step that runs for long."""
-        self._failures = 0
+        self._backoff.reset()
 
     def wake(self) -> None:
         self._wake_event.set()
 
     async def wait_for_wake(self, seconds: float | None = None) -> bool:
         """Wait for `wake` or a timeout; return True if woken, also if that was before this call."""
-        if not self._wake_event.is_set():
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._wake_event.wait()
-            except TimeoutError:
-                return False
+        if not self._wake_event.is_set() and not await wait_until_set(self._wake_event, seconds):
+            return False
         self._wake_event.clear()
         return True
 
-    def _log_first_failure(self, error: Exception) -> None:
-        self._failures += 1
-        if self._failures > 1 or isinstance(error, Unavailable | Contended):
-            return
-        logs.emit("worker.failed", level="error", loop=self._name, error=repr(error))
+    async def pause(self, seconds: float) -> None:
+        """Wait for a time or for `stop`, but not for `wake`."""
+        await wait_until_set(self._stopped, seconds)
 
-    async def _recover(self) -> None:
-        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10))
-        # Ignore wake(): frequent wake-ups must not turn the backoff into a busy loop.
-        try:
-            async with asyncio.timeout(pause * random.uniform(0.5, 1)):  # noqa: S311 - jitter needs no secure random numbers
-                await self._stopped.wait()
-        except TimeoutError:
-            return
+    def _log_failure(self, error: Exception) -> None:
+        if self._failure_event is not None:
+            logs.emit(self._failure_event, "warning", error=logs.error_fields(error))
+        elif not isinstance(error, Unavailable | Contended):
+            logs.emit("worker.failed", level="error", loop=self._name, error=repr(error))
+
+
+async def wait_until_set(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for the event; return False after the timeout."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

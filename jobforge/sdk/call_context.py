@@ -1,6 +1,5 @@
 """Where a call of the SDK comes from: the ambient tenant, or a job that runs in this process."""
 
-import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
@@ -11,8 +10,6 @@ from jobforge.errors import Conflict, Denied, Invalid, TenantRequired
 from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.worker_requests import JobChannel
 from jobforge.types.current_job import CURRENT_JOB
-
-_REMEMBERED_S = 60.0
 
 # Set by `with jf.tenant(…)`; the last element is the innermost block.
 _TENANT_STACK: ContextVar[tuple[TenantRef, ...]] = ContextVar("jobforge_tenant", default=())
@@ -37,24 +34,6 @@ class TenantScope:
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
         _TENANT_STACK.set(_TENANT_STACK.get()[:-1])
-
-
-class TenantIdCache:
-    """Tenant IDs by slug, cached for a minute."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[UUID, float]] = {}
-
-    def get(self, slug: str) -> UUID | None:
-        tenant_id, until = self._known.get(slug, (None, 0.0))
-        return tenant_id if time.monotonic() < until else None
-
-    def put(self, slug: str, tenant_id: UUID) -> UUID:
-        self._known[slug] = (tenant_id, time.monotonic() + _REMEMBERED_S)
-        return tenant_id
-
-    def clear(self) -> None:
-        self._known.clear()
 
 
 def choose_tenant(named: TenantRef | None, default: Callable[[], TenantRef | None]) -> TenantRef:

@@ -41,7 +41,6 @@ from jobforge.payloads.size import (
     may_have_large_payload,
 )
 from jobforge.sdk.call_context import (
-    TenantIdCache,
     check_own_tenant,
     choose_tenant,
     find_process_channel,
@@ -59,6 +58,7 @@ from jobforge.sdk.worker_requests import (
     WorkerRequest,
     inherit_from_current_job,
 )
+from jobforge.timing.ttl_cache import TtlCache
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, Job, JobRequest, UniformJobs
 
@@ -72,6 +72,7 @@ TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result o
 # Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
 _STREAM_BATCH_SIZE = 1_000
 _MOST_JOBS = 5_000  # per statement
+_TENANT_ID_TTL_S = 60.0
 _TENANT_OF_API_KEY = ""  # not a slug: the server uses the API key's tenant
 _TENANT_LOOKUP_ERRORS = (NotFound, ConfigError, Denied, Unavailable)
 
@@ -112,7 +113,7 @@ class EngineClient:
         artifacts: Callable[[], Artifacts],
         django: str | None = None,
     ) -> None:
-        self.tenant_ids = TenantIdCache()
+        self.tenant_ids: TtlCache[str, UUID] = TtlCache(_TENANT_ID_TTL_S)  # by slug
         self._find_app_tenant = tenant
         self._find_artifacts = artifacts
         self._send_request: SendToWorker | None = None

@@ -16,6 +16,7 @@ from jobforge.calls.job_log import JobLogReader
 from jobforge.sdk.call_context import refuse_inside_job
 from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.pools import Sender
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Job
 
@@ -42,7 +43,7 @@ def follow(
         yield from complete(polled.read_new(client.blocking))
         if polled.is_over:
             return
-        time.sleep(polled.pause_s)
+        time.sleep(polled.next_pause_s())
 
 
 async def afollow(
@@ -65,7 +66,7 @@ async def afollow(
             yield event
         if polled.is_over:
             return
-        await asyncio.sleep(polled.pause_s)
+        await asyncio.sleep(polled.next_pause_s())
 
 
 class PolledJob:
@@ -75,15 +76,15 @@ class PolledJob:
         self, client: EngineClient, job_id: UUID, tenant_id: UUID, after: datetime | None
     ) -> None:
         self.is_over = False
-        self.pause_s = _LONGEST_PAUSE_S
         self._client = client
         self._job_id = job_id
         self._tenant_id = tenant_id
         self._log = JobLogReader(job_id, after=after, tenant_id=tenant_id)
+        self._backoff = ExponentialBackoff(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5)
         self._is_first = True
 
     async def read_new(self, sender: Sender) -> list[JobEvent]:
-        """Return what is new, and set the pause before the next call."""
+        """Return what is new since the last call."""
         new = await self._read_notes(sender)
         # The state costs more than the notes, and a job that writes notes has not finished.
         if self._is_first or not new:
@@ -92,9 +93,14 @@ class PolledJob:
                 # Read again: the last notes are stored before the job's end.
                 new += [*await self._read_notes(sender), _end_of(job)]
                 self.is_over = True
-        self.pause_s = _SHORTEST_PAUSE_S if new else min(self.pause_s * 1.5, _LONGEST_PAUSE_S)
         self._is_first = False
+        if new:
+            self._backoff.reset()
         return new
+
+    def next_pause_s(self) -> float:
+        """Return the pause before the next call; it grows while nothing is new."""
+        return self._backoff.next_pause_s()
 
     async def _load_job(self, sender: Sender) -> Job:
         call = calls.get_job(self._job_id, tenant_id=self._tenant_id)

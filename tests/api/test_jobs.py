@@ -1,13 +1,20 @@
 """Jobs over HTTP: the engine's operations with the right status and without secrets."""
 
 import json
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 from api.api_server import ApiServer
 from api.tenant_objects import create_tenant_objects
 from cluster import wait_until
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from jobforge.api import create_app
+from jobforge.config import Config
 
 
 def test_a_job_is_created_read_changed_and_canceled(api: ApiServer) -> None:
@@ -40,6 +47,26 @@ def test_a_job_is_created_read_changed_and_canceled(api: ApiServer) -> None:
     assert again.status_code == 202
     copy = admin.get(f"/jobs/{again.json()['id']}").json()["job"]
     assert (copy["retry_of"], copy["payload"]) == (job["id"], {"to": "bob"})
+
+
+def test_a_mounted_application_creates_jobs(api: ApiServer) -> None:
+    inner = create_app(Config(database_url=api.database.url_as("server_login"), access_log=False))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with inner.router.lifespan_context(inner):
+            yield
+
+    outer = FastAPI(lifespan=lifespan)
+    outer.mount("/background", inner)
+    headers = {"authorization": f"Bearer {api.a.keys['tenant_admin']}"}
+    with TestClient(outer, headers=headers) as client:
+        for body, status in (
+            ({"definition": "plain"}, 201),
+            ({"definition": "plain", "x": 1}, 422),
+        ):
+            answer = client.post("/background/api/v1/jobs", json=body)
+            assert answer.status_code == status, answer.text
 
 
 def test_pages_cover_the_whole_list(api: ApiServer) -> None:

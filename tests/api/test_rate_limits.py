@@ -61,7 +61,7 @@ def test_the_keys_of_a_tenant_share_its_rate(strict: ApiServer) -> None:
     assert second.get("/jobs").status_code == 429  # this key is far from its own limit
 
 
-def test_a_body_that_the_fast_path_passes_on_counts_once(strict: ApiServer) -> None:
+def test_a_body_that_is_refused_counts_once(strict: ApiServer) -> None:
     key = {"authorization": f"Bearer {strict.create_key('tenant_admin', strict.a.tenant_id)}"}
     client = strict.client_with_headers(key)
     refused = [client.post("/jobs", json={"definition": "noop", "surprise": 1}) for _ in range(8)]

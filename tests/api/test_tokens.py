@@ -22,6 +22,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from jobforge.api.auth.jwt import JwtVerifier
 from jobforge.api.auth.permissions import PREFIX, RULES
+from jobforge.api.guard import check_rights
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, OutOfScope, Unauthenticated
 from jobforge.types.api_keys import Role
@@ -91,11 +92,11 @@ async def test_a_token_names_user_tenant_and_role() -> None:
 async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
     tokens = JwtVerifier(_tokens_with_secret())
     rule = RULES["GET", f"{PREFIX}/jobs"]
-    rule.check(await tokens.verify(jwt.encode(_claims(), SECRET, "HS256")))
+    check_rights(rule, await tokens.verify(jwt.encode(_claims(), SECRET, "HS256")))
     for scope in ("", " ", "profile email", "jobs:write"):
         principal = await tokens.verify(jwt.encode(_claims(scope=scope), SECRET, "HS256"))
         with pytest.raises(OutOfScope):
-            rule.check(principal)
+            check_rights(rule, principal)
     for unclear in (["jobs:read"], 1, True):
         assert await _is_refused(tokens, jwt.encode(_claims(scope=unclear), SECRET, "HS256"))
     assert await _is_refused(tokens, jwt.encode({**_claims(), "scope": None}, SECRET, "HS256"))

@@ -77,6 +77,9 @@ def _events_in(path: Path) -> Iterator[str]:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else None
         called = node.func.id if isinstance(node.func, ast.Name) else called
+        for keyword in node.keywords:
+            if keyword.arg == "failure_event" and isinstance(keyword.value, ast.Constant):
+                yield str(keyword.value.value)
         if called not in {"emit", "make_line"} or not node.args:
             continue
         for literal in ast.walk(node.args[0]):

@@ -7,7 +7,6 @@ server, within that second.
 
 import secrets
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -25,11 +24,11 @@ from jobforge.db import Database
 from jobforge.errors import ForeignOrigin, JobForgeError, Unauthenticated
 from jobforge.observability import logs
 from jobforge.security.api_keys import PlaintextApiKey, parse_api_key
+from jobforge.timing.ttl_cache import TtlCache
 from jobforge.types.api_keys import FoundKey
 
 COOKIE = "jobforge_session"
 _REMEMBERED_S = 1.0
-_MOST_REMEMBERED = 10_000
 _TOUCH_INTERVAL_S = 60.0
 _LONGEST_TOKEN = 8192
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -53,15 +52,6 @@ class _CachedKey:
 
     hash: bytes
     principal: Principal | None
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedPrincipal:
-    """Cached principal of an accepted key."""
-
-    principal: Principal
-    until: float
 
 
 class Authentication:
@@ -72,10 +62,11 @@ class Authentication:
         self._database = database
         self._jwt_verifier = JwtVerifier(config)
         self.tickets = LoginTickets()
-        self._keys: OrderedDict[str, _CachedKey] = OrderedDict()
-        self._principals: dict[bytes, _CachedPrincipal] = {}  # by hash of the key
-        self._live_sessions: dict[bytes, float] = {}  # known not to have ended, until
-        self._touched: dict[UUID, float] = {}
+        self._keys: TtlCache[str, _CachedKey] = TtlCache(_REMEMBERED_S)
+        # By hash of the text of an accepted key, with the lookup of `_keys`, which may drop it.
+        self._accepted: TtlCache[bytes, tuple[str, Principal]] = TtlCache(_REMEMBERED_S)
+        self._live_sessions: TtlCache[bytes, bool] = TtlCache(_REMEMBERED_S)
+        self._touched: TtlCache[UUID, bool] = TtlCache(_TOUCH_INTERVAL_S)
 
     async def authenticate(self, request: Request) -> Principal:
         """Return the principal; raise Unauthenticated or, for a cookie, ForeignOrigin."""
@@ -111,12 +102,11 @@ class Authentication:
             return  # the cookie is not valid
         ends_at = datetime.fromtimestamp(session.expires, UTC)
         await self._database.run(calls.end_session(session.id, ends_at))
-        self._live_sessions.pop(session.id, None)
+        self._live_sessions.pop(session.id)
 
     def clear_cache(self) -> None:
         """Forget cached keys after a change."""
         self._keys.clear()
-        self._principals.clear()
 
     def cookie_name(self, request: Request) -> str:
         return f"__Host-{COOKIE}" if self.is_secure(request) else COOKIE
@@ -154,23 +144,20 @@ class Authentication:
         text = text.strip()
         # Not the stored hash: OpenSSL's SHA-256 takes three times as long after a pause.
         token_hash = blake2b(text.encode(), digest_size=32).digest()
-        cached_principal = self._principals.get(token_hash)
-        if cached_principal is not None and time.monotonic() < cached_principal.until:
-            return cached_principal.principal
+        accepted = self._accepted.get(token_hash)
+        if accepted is not None and self._is_known(*accepted):
+            return accepted[1]
         key = parse_api_key(text)
         if key is None:
             return await self._jwt_verifier.verify(text)
         principal = await self._from_key(key)
-        cached_key = self._keys.get(key.lookup)
-        # The key may have been revoked in the meantime.
-        if cached_key is not None and cached_key.principal is principal:
-            self._cache_principal(token_hash, _CachedPrincipal(principal, cached_key.until))
+        self._accepted.put(token_hash, (key.lookup, principal))
         return principal
 
-    def _cache_principal(self, token_hash: bytes, cached_principal: _CachedPrincipal) -> None:
-        if len(self._principals) >= _MOST_REMEMBERED:
-            self._principals.clear()
-        self._principals[token_hash] = cached_principal
+    def _is_known(self, lookup: str, principal: Principal) -> bool:
+        """Whether the key has been looked up in the last second, with this result."""
+        cached_key = self._keys.get(lookup)
+        return cached_key is not None and cached_key.principal is principal
 
     async def _from_key(self, key: PlaintextApiKey) -> Principal:
         cached_key = await self._find_key(key.lookup)
@@ -193,13 +180,11 @@ class Authentication:
         return session.has_valid_seal(cached_key.hash, self._config.session_secret)
 
     async def _has_ended(self, session_id: bytes) -> bool:
-        if time.monotonic() < self._live_sessions.get(session_id, 0.0):
+        if self._live_sessions.get(session_id):
             return False
         if await self._database.run(calls.is_session_ended(session_id)):
             return True
-        if len(self._live_sessions) >= _MOST_REMEMBERED:
-            self._live_sessions.clear()
-        self._live_sessions[session_id] = time.monotonic() + _REMEMBERED_S
+        self._live_sessions.put(session_id, value=True)
         return False
 
     async def _accept_key(self, cached_key: _CachedKey, *, fits: bool) -> Principal:
@@ -210,23 +195,17 @@ class Authentication:
 
     async def _find_key(self, lookup: str) -> _CachedKey:
         cached_key = self._keys.get(lookup)
-        if cached_key is not None and time.monotonic() < cached_key.until:
+        if cached_key is not None:
             return cached_key
         found = await self._database.run(calls.find_api_key(lookup))
-        self._keys[lookup] = cached_key = _cached_key_from_row(lookup, found)
-        self._keys.move_to_end(lookup)
-        while len(self._keys) > _MOST_REMEMBERED:
-            self._keys.popitem(last=False)
-        return cached_key
+        return self._keys.put(lookup, _cached_key_from_row(lookup, found))
 
     async def _touch(self, principal: Principal) -> None:
         """Update the key's last use, about once a minute."""
         key_id = principal.key_id
-        if key_id is None or time.monotonic() < self._touched.get(key_id, 0.0):
+        if key_id is None or self._touched.get(key_id):
             return
-        if len(self._touched) > _MOST_REMEMBERED:
-            self._touched.clear()
-        self._touched[key_id] = time.monotonic() + _TOUCH_INTERVAL_S
+        self._touched.put(key_id, value=True)
         try:
             await self._database.run(calls.touch_api_key(key_id))
         except JobForgeError as error:  # must not fail the request
@@ -234,9 +213,8 @@ class Authentication:
 
 
 def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
-    until = time.monotonic() + _REMEMBERED_S
     if found is None:
-        return _CachedKey(_DUMMY_HASH, None, until)
+        return _CachedKey(_DUMMY_HASH, None)
     principal = Principal(
         actor=f"key:{lookup}",
         role=found.role,
@@ -245,4 +223,4 @@ def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
         key_id=found.id,
         expires_at=found.expires_at,
     )
-    return _CachedKey(found.hash, principal if found.is_live else None, until)
+    return _CachedKey(found.hash, principal if found.is_live else None)

@@ -5,28 +5,27 @@ ticket accepts it: tickets are for links that a program opens or prints on that 
 """
 
 import secrets
-import time
-from dataclasses import dataclass, field
 
 from jobforge.security.api_keys import PlaintextApiKey
+from jobforge.timing.ttl_cache import TtlCache
 
 _PREFIX = "jfticket_"
+_LASTS_S = 600.0
 _MAX_TICKETS = 100
 
 
-@dataclass(slots=True)
 class LoginTickets:
-    _keys: dict[str, tuple[PlaintextApiKey, float]] = field(default_factory=dict)
+    """Above the limit, the oldest tickets are dropped. Thread-safe."""
 
-    def create(self, key: PlaintextApiKey, lasts_s: float = 60.0) -> str:
-        """Return a ticket for a link; above the limit, the oldest tickets are dropped."""
-        while len(self._keys) >= _MAX_TICKETS:
-            del self._keys[next(iter(self._keys))]
+    def __init__(self, *, lasts_s: float = _LASTS_S) -> None:
+        self._keys: TtlCache[str, PlaintextApiKey] = TtlCache(lasts_s, size=_MAX_TICKETS)
+
+    def create(self, key: PlaintextApiKey) -> str:
+        """Return a ticket for a link."""
         ticket = _PREFIX + secrets.token_urlsafe(32)
-        self._keys[ticket] = key, time.monotonic() + lasts_s
+        self._keys.put(ticket, key)
         return ticket
 
     def redeem(self, text: str) -> PlaintextApiKey | None:
         """Return the ticket's key, or None if the ticket was used, has expired or is unknown."""
-        key, until = self._keys.pop(text, (None, 0.0))
-        return key if time.monotonic() < until else None
+        return self._keys.pop(text)

@@ -1,4 +1,4 @@
-"""Permissions: which role may use which route. api/guard.py refuses routes without a rule.
+"""Permissions: which role may use which route. api/guard.py applies them.
 
 A key's scopes narrow its role: `jobs:read` covers the GET routes of the area `jobs`, and
 `jobs:write` all its other routes.
@@ -7,8 +7,7 @@ A key's scopes narrow its role: `jobs:read` covers the GET routes of the area `j
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobforge.api.auth.principal import Principal
-from jobforge.errors import Forbidden, Invalid, OutOfScope
+from jobforge.errors import Invalid
 from jobforge.types.api_keys import Role
 
 PREFIX = "/api/v1"
@@ -34,14 +33,6 @@ class Rule:
     @property
     def scope(self) -> str:
         return f"{self.area}:{'read' if self.method == 'GET' else 'write'}"
-
-    def check(self, principal: Principal) -> None:
-        """Raise Forbidden or OutOfScope if the principal may not use the route."""
-        if self.roles is not None and principal.role not in self.roles:
-            raise Forbidden(f"The role {principal.role} does not allow this operation")
-        scopes = principal.scopes
-        if scopes is not None and self.area != "session" and self.scope not in scopes:
-            raise OutOfScope(f"This operation requires the scope {self.scope}")
 
 
 def _build_rules(

@@ -7,7 +7,7 @@ database up to the hub's position, then continues live, without gaps or duplicat
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -18,6 +18,7 @@ from jobforge import calls
 from jobforge.api.live.sse import encode_event
 from jobforge.api.live.subscription import StreamFilter, Subscription
 from jobforge.db import Database
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.errors import Invalid
 from jobforge.observability import logs
 from jobforge.redact import mask
@@ -26,7 +27,6 @@ from jobforge.types.live_stream import Happening, QueueCount, StreamPage
 _READ_AT_ONCE = 2000
 _REPLAYED_AT_ONCE = 5000
 _MOST_REPLAYS = 4  # replaying from an old position makes the database skip many rows
-_PAUSE_AFTER_ERROR_S = 1.0
 # Counting uses at most a tenth of one connection's time.
 _COUNTING_SHARE = 10
 
@@ -43,17 +43,19 @@ class Hub:
         self._count_frames: dict[UUID, bytes] = {}
         self._position_lock = asyncio.Lock()
         self._replays = asyncio.Semaphore(_MOST_REPLAYS)
-        self._has_subscribers = asyncio.Event()
-        self._stopping = asyncio.Event()
+        self._poll_loop = BackgroundLoop("stream", self._poll, failure_event="stream.unread")
+        self._count_loop = BackgroundLoop(
+            "stream counts", self._publish_counts, failure_event="stream.uncounted"
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat("stream.unread", self._poll))
-            group.create_task(self._repeat("stream.uncounted", self._publish_counts))
+            group.create_task(self._poll_loop.run())
+            group.create_task(self._count_loop.run())
 
     def stop(self) -> None:
-        self._stopping.set()
-        self._has_subscribers.set()
+        self._poll_loop.stop()
+        self._count_loop.stop()
         for subscription in self._subscriptions:
             subscription.end("server_stopping")
 
@@ -68,18 +70,18 @@ class Hub:
     @asynccontextmanager
     async def subscribe(self, stream_filter: StreamFilter) -> AsyncIterator[Subscription]:
         subscription = Subscription(stream_filter, await self._load_position())
-        if self._stopping.is_set():
+        if self._poll_loop.is_stopped:
             subscription.end("server_stopping")
         self._subscriptions.add(subscription)
-        self._has_subscribers.set()
+        self._poll_loop.wake()
+        self._count_loop.wake()
         if stream_filter.wants_counts and stream_filter.tenant_id in self._count_frames:
             subscription.set_counts(self._count_frames[stream_filter.tenant_id])
         try:
             yield subscription
         finally:
             self._subscriptions.discard(subscription)
-            if not self._subscriptions and not self._stopping.is_set():
-                self._has_subscribers.clear()
+            if not self._subscriptions and not self._poll_loop.is_stopped:
                 self._position = None
                 self._count_frames.clear()
 
@@ -98,40 +100,24 @@ class Hub:
                 self._position = (await self._database.run(calls.read_stream())).position
             return self._position
 
-    async def _repeat(self, failure: str, step: Callable[[], Awaitable[float]]) -> None:
-        """Repeat a step while clients are connected; the step returns the pause in seconds."""
-        while not self._stopping.is_set():
-            await self._has_subscribers.wait()
-            try:
-                pause = await step()
-            except Exception as error:  # noqa: BLE001 - a transient error must not end all streams
-                logs.emit(failure, "warning", error=logs.error_fields(error))
-                pause = _PAUSE_AFTER_ERROR_S
-            if pause:
-                await self._pause(pause)
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
-
-    async def _poll(self) -> float:
+    async def _poll(self, loop: BackgroundLoop) -> None:
+        """Publish new events while clients are connected."""
         start = self._position
-        if start is None:
-            return self._poll_s
+        if start is None or not self._subscriptions:
+            await loop.wait_for_wake()
+            return
         try:
             page = await self._database.run(calls.read_stream(start, limit=_READ_AT_ONCE))
         except Invalid as error:
             self._reset_position(start)
             logs.emit("stream.reset", "warning", error=logs.error_fields(error))
-            return 0
+            return
         if self._position != start:  # all clients disconnected in the meantime
-            return 0
+            return
         self._position = page.position
         self._publish(page.happenings)
-        return self._poll_s if page.is_complete else 0
+        if page.is_complete:
+            await loop.pause(self._poll_s)
 
     def _reset_position(self, position: str) -> None:
         """End all streams after a restore lost the position; clients reconnect and are reset."""
@@ -160,11 +146,12 @@ class Hub:
             watchers.setdefault(subscription.filter.tenant_id, []).append(subscription)
         return watchers
 
-    async def _publish_counts(self) -> float:
+    async def _publish_counts(self, loop: BackgroundLoop) -> None:
         watching = [s for s in self._subscriptions if s.filter.wants_counts]
         tenants = {s.filter.tenant_id for s in watching if s.filter.tenant_id is not None}
         if not tenants:
-            return self._count_s
+            await loop.wait_for_wake()
+            return
         began = time.monotonic()
         counts = await self._database.run(calls.count_states(sorted(tenants)))
         frames = {tenant_id: _encode_counts(()) for tenant_id in tenants}
@@ -179,7 +166,7 @@ class Hub:
         for subscription in watching:
             if subscription.filter.tenant_id in changed:
                 subscription.set_counts(frames[subscription.filter.tenant_id])
-        return max(self._count_s, _COUNTING_SHARE * (time.monotonic() - began))
+        await loop.pause(max(self._count_s, _COUNTING_SHARE * (time.monotonic() - began)))
 
 
 def encode_happening(happening: Happening) -> bytes:

@@ -17,6 +17,7 @@ from jobforge.api.live.subscription import StreamFilter
 from jobforge.calls.job_log import JobLogReader
 from jobforge.errors import JobForgeError
 from jobforge.redact import mask
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Job, Outcome
 
@@ -40,24 +41,25 @@ class JobLogFollower:
             self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
         )
         log = JobLogReader(self.job_id, kinds=self.kinds, after=self.after)
-        pause, silent_s = _SHORTEST_PAUSE_S, 0.0
+        pauses, silent_s = ExponentialBackoff(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5), 0.0
         try:
             async with self.caller.server.hub.subscribe(stream_filter) as subscription:
                 job = await self._load_job()
                 while True:
                     new_notes = await self._load_new_notes(log)
                     if new_notes:
-                        pause, silent_s = _SHORTEST_PAUSE_S, 0.0
+                        pauses.reset()
+                        silent_s = 0.0
                         yield b"".join(map(_encode_note, new_notes))
                     if job.state.is_final:
                         yield encode_event("end", {"at": job.finished_at, "state": job.state})
                         return
+                    pause = pauses.next_pause_s()
                     received = await subscription.take(pause)
                     if subscription.end_reason is not None:
                         yield encode_event("cut", {"reason": subscription.end_reason})
                         return
                     silent_s += pause
-                    pause = min(_LONGEST_PAUSE_S, pause * 1.5)
                     if received or silent_s >= HEARTBEAT_S:
                         job = await self._load_job()
                     if silent_s >= HEARTBEAT_S:

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from uuid import UUID
 
+from jobforge.db.background_loop import wait_until_set
 from jobforge.types.live_stream import Happening, StreamPosition, parse_position
 
 _MOST_WAITING = 1000
@@ -88,10 +89,7 @@ class Subscription:
 
     async def take(self, within_s: float) -> bytes:
         """Return buffered frames as soon as there are any; empty after the timeout or the end."""
-        try:
-            async with asyncio.timeout(within_s):
-                await self._ready.wait()
-        except TimeoutError:
+        if not await wait_until_set(self._ready, within_s):
             return b""
         chunk = bytearray(self._counts or b"")
         self._counts = None

@@ -8,14 +8,7 @@ from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.masking import mask_audit
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import Moment, NulFreeText
 from jobforge.types.audit import AuditEntry, AuditFilter
@@ -29,16 +22,15 @@ AuditFilterText = Annotated[NulFreeText | None, Query(max_length=200)]
 async def list_audit(
     *,
     caller: Caller,
+    page: Paging,
     actor: AuditFilterText = None,
     action: AuditFilterText = None,
     target: AuditFilterText = None,
     after: Annotated[Moment | None, Query()] = None,
     before: Annotated[Moment | None, Query()] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first, for the tenant. For a super admin without a tenant: across all tenants."""
     which = AuditFilter(actor, action, target, after, before)
-    call = calls.list_audit(which, limit=limit, before=decode_id_cursor(cursor))
+    call = calls.list_audit(which, limit=page.limit, before=page.decode_id())
     entries = mask_audit(await caller.run_for_tenant_or_all(call))
-    return JsonResponse(build_page(entries, limit, lambda entry: entry.id))
+    return page.respond(entries)

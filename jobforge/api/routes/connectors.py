@@ -8,14 +8,7 @@ from jobforge import calls
 from jobforge.api.caller import Caller, CallerContext
 from jobforge.api.guard import create_router
 from jobforge.api.masking import mask_connector
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.connectors import ConnectorChanges, CreatedConnectorView, NewConnector
 from jobforge.connectors.configuration import needs_seal, prepare_config
@@ -26,16 +19,14 @@ router = create_router("connectors")
 
 
 @router.get("/connectors", response_model=Page[ConnectorConfig], summary="List connectors")
-async def list_connectors(
-    caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
-) -> JsonResponse:
+async def list_connectors(caller: Caller, page: Paging) -> JsonResponse:
     """Sorted by name. Each secret is shown as its source: `sealed` or its reference. Viewers see
     URLs without their path and headers without their values.
     """
-    call = calls.list_connector_configs(limit=limit, after=decode_cursor(cursor))
+    call = calls.list_connector_configs(limit=page.limit, after=page.decode_text())
     configs = await caller.run(call)
     visible = configs if caller.can_see_addresses else [mask_connector(each) for each in configs]
-    return JsonResponse(build_page(visible, limit, lambda config: config.name))
+    return page.respond(visible, key=lambda config: config.name)
 
 
 @router.post(

@@ -7,14 +7,7 @@ from fastapi import Path, Query
 from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import DefinitionKey, NulFreeText
 from jobforge.api.schemas.operator_settings import NewDefinition, Overrides
@@ -29,15 +22,14 @@ DefinitionVersionPath = Annotated[int, Path(ge=1, le=2_147_483_647)]
 @router.get("/definitions", response_model=Page[DefinitionListing], summary="List definitions")
 async def list_definitions(
     caller: Caller,
+    page: Paging,
     prefix: Annotated[NulFreeText | None, Query(max_length=200)] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Sorted by key, each in the version that a job without a version uses."""
     found = await caller.run_as_actor(
-        calls.list_definitions(prefix=prefix, limit=limit, after=decode_cursor(cursor))
+        calls.list_definitions(prefix=prefix, limit=page.limit, after=page.decode_text())
     )
-    return JsonResponse(build_page(found, limit, lambda definition: definition.key))
+    return page.respond(found, key=lambda definition: definition.key)
 
 
 @router.get("/definitions/{key}", response_model=DefinitionInfo, summary="Get a definition")

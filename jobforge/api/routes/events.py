@@ -9,14 +9,7 @@ from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.masking import mask_event
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import Moment, NulFreeText
 from jobforge.api.schemas.events import (
@@ -52,6 +45,7 @@ async def emit_event(body: NewEvent, caller: Caller) -> JsonResponse:
 async def find_events(
     *,
     caller: Caller,
+    page: Paging,
     name: Annotated[
         NulFreeText | None,
         Query(max_length=255, description="Event name, or a prefix such as `order.*`."),
@@ -59,13 +53,11 @@ async def find_events(
     correlation_id: EventFilterText = None,
     after: Annotated[Moment | None, Query()] = None,
     before: Annotated[Moment | None, Query()] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first, without their data. `outcomes` counts each event's deliveries by outcome."""
     which = EventFilter(name, correlation_id, after, before)
-    found = await caller.run(calls.list_events(which, limit=limit, before=decode_id_cursor(cursor)))
-    return JsonResponse(build_page(found, limit, lambda event: event.id))
+    found = await caller.run(calls.list_events(which, limit=page.limit, before=page.decode_id()))
+    return page.respond(found)
 
 
 @router.get("/events/{event_id}", response_model=Event, summary="Get an event")
@@ -96,17 +88,16 @@ async def list_event_deliveries(
     *,
     trigger_id: UUID,
     caller: Caller,
+    page: Paging,
     outcome: Annotated[
         DeliveryOutcome | None, Query(description="Only deliveries with this outcome.")
     ] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first. A deduplicated delivery names the job that covers its event."""
     call = calls.list_event_deliveries(
-        trigger_id, limit=limit, before=decode_id_cursor(cursor), outcome=outcome
+        trigger_id, limit=page.limit, before=page.decode_id(), outcome=outcome
     )
-    return JsonResponse(build_page(await caller.run(call), limit, lambda delivery: delivery.id))
+    return page.respond(await caller.run(call))
 
 
 @router.post(

@@ -8,14 +8,7 @@ from jobforge import calls
 from jobforge.api import masking
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import Moment, NulFreeText
 from jobforge.api.schemas.failures import Annotation, Discard, Redrive
@@ -34,20 +27,15 @@ Fingerprint = Annotated[NulFreeText, Path(min_length=1, max_length=100)]
 async def list_failures(
     *,
     caller: Caller,
+    page: Paging,
     definition: Annotated[NulFreeText | None, Query(max_length=200)] = None,
     queue: Annotated[NulFreeText | None, Query(max_length=50)] = None,
     since: Annotated[Moment | None, Query()] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Sorted by newest job, which is `sample_job_id`; `jobs` counts up to 10,000."""
     which = FailureFilter(definition, queue, since)
-    groups = await caller.run(
-        calls.list_failures(which, limit=limit, before=decode_id_cursor(cursor))
-    )
-    return JsonResponse(
-        build_page(masking.mask_failures(groups), limit, lambda group: group.sample_job_id)
-    )
+    groups = await caller.run(calls.list_failures(which, limit=page.limit, before=page.decode_id()))
+    return page.respond(masking.mask_failures(groups), key=lambda group: group.sample_job_id)
 
 
 @router.patch("/failures/{fingerprint}", status_code=204, summary="Annotate a failure group")
@@ -94,5 +82,5 @@ async def _start_operation(
     if not await caller.run(calls.count_jobs(kind, which)):
         raise NotFound("Failure group not found")
     started = await caller.run(calls.start_operation(kind, which, options))
-    caller.server.operations_loop.nudge()
+    caller.server.operations_loop.wake()
     return JsonResponse({"id": started}, 202)

@@ -2,29 +2,21 @@
 
 import asyncio
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 from uuid import UUID
 
 from fastapi import Header, Query
-from pydantic import ValidationError
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from jobforge import calls
-from jobforge.api import masking
+from jobforge.api import masking, request_body
 from jobforge.api.artifact_download import download
-from jobforge.api.caller import Caller, CallerContext, get_caller
-from jobforge.api.guard import create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Items,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
-from jobforge.api.request_body import ParsedBody
+from jobforge.api.caller import Caller, get_caller
+from jobforge.api.guard import DirectRoute, create_router
+from jobforge.api.pagination import Items, Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import Moment, NulFreeText
 from jobforge.api.schemas.jobs import (
@@ -38,6 +30,7 @@ from jobforge.api.schemas.jobs import (
     Reschedule,
     RetryBody,
     Summary,
+    created_job_to_json,
 )
 from jobforge.artifacts.erasure import delete_folders
 from jobforge.calls import Call
@@ -48,16 +41,34 @@ from jobforge.types.jobs import Enqueued, EnqueueStatus, JobFilter, JobListing, 
 
 router = create_router("jobs")
 
+T = TypeVar("T")
+
+_KEY_HEADER = "Idempotency-Key"
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
+        alias=_KEY_HEADER,
         min_length=1,
         max_length=255,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
         description="For 24 hours, repeats return the same response; another body fails with 409.",
     ),
 ]
+_IDEMPOTENCY_KEY: TypeAdapter[str | None] = TypeAdapter(IdempotencyKey)
+_NEW_JOB = TypeAdapter(NewJob)
+# FastAPI derives the same from the signatures of other routes.
+_KEY_SCHEMA = {**_IDEMPOTENCY_KEY.json_schema(), "title": _KEY_HEADER}
+_KEY_PARAMETER = {
+    "name": _KEY_HEADER,
+    "in": "header",
+    "required": False,
+    "schema": _KEY_SCHEMA,
+    "description": _KEY_SCHEMA["description"],
+}
+_NEW_JOB_BODY = {
+    "required": True,
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewJob"}}},
+}
 JobStateName = Literal[
     "scheduled",
     "blocked",
@@ -71,49 +82,32 @@ JobStateName = Literal[
 ]
 
 
-@router.post(
+async def create_job(request: Request) -> JsonResponse:
+    """201 if the job was created; 200 with the existing job if one with the same key exists."""
+    caller = await get_caller(request)
+    key = _validate(_IDEMPOTENCY_KEY, request.headers.get(_KEY_HEADER), "header", _KEY_HEADER)
+    raw, value = await request_body.read(request, caller.server.config.body_limit)
+    job = caller.to_job_request(_validate(_NEW_JOB, value, "body"))
+    await caller.server.payload_checker.check([job], path="payload", size=len(raw))
+    (job,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
+    if key is None:
+        enqueued = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
+        return JsonResponse(created_job_to_json(enqueued), _created_status(enqueued))
+    (once,) = await caller.run(_build_idempotent_call(key, request, raw, [job]))
+    return JsonResponse(created_job_to_json(once), _created_status(once), _replay_headers([once]))
+
+
+router.add_api_route(
     "/jobs",
+    create_job,
+    methods=["POST"],
+    route_class_override=DirectRoute,
     status_code=201,
     response_model=CreatedJobView,
     summary="Create a job",
     responses={200: {"model": CreatedJobView, "description": "A job with the same key exists."}},
+    openapi_extra={"parameters": [_KEY_PARAMETER], "requestBody": _NEW_JOB_BODY},
 )
-async def create_job(
-    body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
-) -> JsonResponse:
-    """201 if the job was created; 200 with the existing job if one with the same key exists."""
-    if idempotency_key is None:
-        return await _enqueue(body, caller, await request.body())
-    job = await _prepare_job(body, caller, await request.body())
-    (enqueued,) = await caller.run(await _build_idempotent_call(idempotency_key, request, [job]))
-    status = 201 if enqueued.status is EnqueueStatus.CREATED else 200
-    return JsonResponse(_created_job_to_json(enqueued), status, _replay_headers([enqueued]))
-
-
-async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse | None:
-    """Create a job by the fast path; return None to leave the request to `create_job`."""
-    if "idempotency-key" in request.headers:
-        return None
-    try:
-        job = NewJob.model_validate(body.value)
-    except ValidationError:
-        return None
-    return await _enqueue(job, await get_caller(request), body.raw)
-
-
-async def _prepare_job(body: NewJob, caller: CallerContext, raw: bytes) -> JobRequest:
-    job = caller.to_job_request(body)
-    await caller.server.payload_checker.check([job], path="payload", size=len(raw))
-    (offloaded,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
-    return offloaded
-
-
-async def _enqueue(body: NewJob, caller: CallerContext, raw: bytes) -> JsonResponse:
-    job = await _prepare_job(body, caller, raw)
-    enqueued = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
-    return JsonResponse(
-        _created_job_to_json(enqueued), 201 if enqueued.status is EnqueueStatus.CREATED else 200
-    )
 
 
 @router.post(
@@ -132,10 +126,11 @@ async def create_jobs(
     jobs = await caller.offload_large_payloads(caller.tenant_id, jobs, raw)
     if idempotency_key is None:
         enqueued = await caller.run(calls.enqueue_jobs(jobs))
-        return JsonResponse({"items": list(map(_created_job_to_json, enqueued))}, 201)
-    enqueued_once = await caller.run(await _build_idempotent_call(idempotency_key, request, jobs))
+        return JsonResponse({"items": list(map(created_job_to_json, enqueued))}, 201)
+    call = _build_idempotent_call(idempotency_key, request, raw, jobs)
+    enqueued_once = await caller.run(call)
     return JsonResponse(
-        {"items": list(map(_created_job_to_json, enqueued_once))},
+        {"items": list(map(created_job_to_json, enqueued_once))},
         201,
         _replay_headers(enqueued_once),
     )
@@ -145,6 +140,7 @@ async def create_jobs(
 async def list_jobs(
     *,
     caller: Caller,
+    page: Paging,
     state: Annotated[
         list[JobStateName] | None, Query(max_length=9, description="States to match.")
     ] = None,
@@ -175,8 +171,6 @@ async def list_jobs(
         Moment | None, Query(description="Match jobs created before this time.")
     ] = None,
     order: Annotated[JobOrder, Query(description="Sort order by creation time.")] = "newest",
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Sorted by creation time. A job must match all filters; repeat `state` to match any of
     several. The state `failed` matches jobs whose last attempt failed.
@@ -193,9 +187,9 @@ async def list_jobs(
         created_after=created_after,
         created_before=created_before,
     )
-    call = calls.list_jobs(which, limit=limit, before=decode_id_cursor(cursor), order=order)
+    call = calls.list_jobs(which, limit=page.limit, before=page.decode_id(), order=order)
     jobs = await caller.run(call)
-    return JsonResponse(build_page(masking.mask_listings(jobs), limit, lambda job: job.id))
+    return page.respond(masking.mask_listings(jobs))
 
 
 @router.get("/jobs/{job_id}", response_model=JobHistory, summary="Get a job")
@@ -330,16 +324,25 @@ async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json])
     await caller.server.payload_checker.check_one(job.definition, job.version, payload)
 
 
-async def _build_idempotent_call(
-    key: str, request: Request, jobs: list[JobRequest]
+def _build_idempotent_call(
+    key: str, request: Request, body: bytes, jobs: list[JobRequest]
 ) -> Call[list[EnqueuedOnce]]:
     # The path is part of the hash: one job is not the same request as a batch of one.
-    hashed = request.url.path.encode() + b"\n" + await request.body()
+    hashed = request.url.path.encode() + b"\n" + body
     return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(hashed).digest())
 
 
-def _created_job_to_json(enqueued: Enqueued | EnqueuedOnce) -> dict[str, Json]:
-    return {"id": enqueued.job_id, "status": enqueued.status}
+def _validate(kind: TypeAdapter[T], value: Json, *location: str) -> T:
+    """Return the value as FastAPI would pass it to a route; raise RequestValidationError."""
+    try:
+        return kind.validate_python(value, from_attributes=True)
+    except ValidationError as error:
+        faults = [{**fault, "loc": (*location, *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from error
+
+
+def _created_status(enqueued: Enqueued | EnqueuedOnce) -> int:
+    return 201 if enqueued.status is EnqueueStatus.CREATED else 200
 
 
 def _replay_headers(enqueued: list[EnqueuedOnce]) -> dict[str, str]:

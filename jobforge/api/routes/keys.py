@@ -7,14 +7,7 @@ from jobforge import calls
 from jobforge.api.auth.permissions import check_scopes
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.keys import CreatedKeyView, NewKey, Rotation
 from jobforge.errors import OutOfScope
@@ -27,14 +20,10 @@ _LAST_ID = 2**128 - 1
 
 
 @router.get("/keys", response_model=Page[ApiKey], summary="List API keys")
-async def list_keys(
-    caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
-) -> JsonResponse:
+async def list_keys(caller: Caller, page: Paging) -> JsonResponse:
     """Newest first, including expired and revoked keys. The keys themselves are not stored."""
-    call = calls.list_api_keys(limit=limit, before=decode_id_cursor(cursor))
-    return JsonResponse(
-        build_page(await caller.run_for_tenant_or_all(call), limit, lambda key: key.id)
-    )
+    call = calls.list_api_keys(limit=page.limit, before=page.decode_id())
+    return page.respond(await caller.run_for_tenant_or_all(call))
 
 
 @router.post("/keys", status_code=201, response_model=CreatedKeyView, summary="Create an API key")

@@ -7,14 +7,7 @@ from pydantic import BaseModel
 from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.operations import (
     NewOperation,
@@ -41,7 +34,7 @@ async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
     started = await caller.run(
         calls.start_operation(body.kind, body.filter.to_job_filter(), body.to_options())
     )
-    caller.server.operations_loop.nudge()
+    caller.server.operations_loop.wake()
     return JsonResponse({"id": started}, 202)
 
 
@@ -58,12 +51,10 @@ async def count_jobs(body: OperationCountBody, caller: Caller) -> JsonResponse:
 
 
 @router.get("/operations", response_model=Page[Operation], summary="List operations")
-async def list_operations(
-    caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
-) -> JsonResponse:
+async def list_operations(caller: Caller, page: Paging) -> JsonResponse:
     """Newest first."""
-    found = await caller.run(calls.list_operations(limit=limit, before=decode_id_cursor(cursor)))
-    return JsonResponse(build_page(found, limit, lambda operation: operation.id))
+    found = await caller.run(calls.list_operations(limit=page.limit, before=page.decode_id()))
+    return page.respond(found)
 
 
 @router.get("/operations/{operation_id}", response_model=Operation, summary="Get an operation")

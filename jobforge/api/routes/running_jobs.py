@@ -9,12 +9,11 @@ from uuid import UUID
 from starlette.requests import Request
 
 from jobforge import calls
-from jobforge.api import masking
 from jobforge.api.caller import Caller, CallerContext
 from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
 from jobforge.api.responses import JsonResponse
-from jobforge.api.schemas.jobs import CreatedJobView
+from jobforge.api.schemas.jobs import CreatedJobView, created_job_to_json
 from jobforge.api.schemas.worker import (
     AddedNodesBody,
     ChildJobsBody,
@@ -44,7 +43,7 @@ async def enqueue_jobs(body: ChildJobsBody, caller: Caller, request: Request) ->
     jobs = await caller.offload_large_payloads(token.tenant_id, jobs, await request.body())
     call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
     created = await caller.run_as_actor(call)
-    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
+    return JsonResponse({"items": list(map(created_job_to_json, created))}, 201)
 
 
 @router.post(
@@ -61,7 +60,7 @@ async def enqueue_children(body: StepChildJobsBody, caller: Caller) -> JsonRespo
     documents = [job.to_json() for job in jobs]
     call = calls.enqueue_children(body.worker_id, token, body.name, body.index, documents)
     created = await caller.run_as_actor(call)
-    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
+    return JsonResponse({"items": list(map(created_job_to_json, created))}, 201)
 
 
 @router.post("/worker/jobs/parents", response_model=Lineage, summary="Get a running job's parents")

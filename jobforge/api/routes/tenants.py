@@ -33,7 +33,7 @@ async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
 async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> JsonResponse:
     """Omitted fields are unchanged; null removes a setting."""
     await caller.run_as_actor(calls.put_tenant(tenant_id, body.given_fields()))
-    caller.server.slugs.clear()
+    caller.server.tenant_ids.clear()
     return JsonResponse(status=204)
 
 
@@ -46,9 +46,9 @@ async def delete_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
     again. Repeating the request returns the same operation.
     """
     operation_id = await caller.run_as_actor(calls.delete_tenant(tenant_id))
-    caller.server.slugs.clear()
+    caller.server.tenant_ids.clear()
     caller.server.authentication.clear_cache()
-    caller.server.operations_loop.nudge()
+    caller.server.operations_loop.wake()
     return JsonResponse({"id": operation_id}, 202)
 
 

@@ -10,15 +10,7 @@ from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.masking import mask_trigger
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_cursor,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, PageRequest, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import NulFreeText
 from jobforge.api.schemas.triggers import (
@@ -50,21 +42,16 @@ TriggerFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 async def list_triggers(
     *,
     caller: Caller,
+    page: Paging,
     type: Annotated[TriggerType | None, Query()] = None,  # noqa: A002 - same name in all interfaces
     definition: TriggerFilterText = None,
     event: TriggerFilterText = None,
     enabled: Annotated[bool | None, Query()] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first."""
     which = TriggerFilter(type, definition, event, enabled)
-    found = await caller.run(
-        calls.list_triggers(which, limit=limit, before=decode_id_cursor(cursor))
-    )
-    return JsonResponse(
-        build_page([mask_trigger(each) for each in found], limit, lambda each: each.id)
-    )
+    found = await caller.run(calls.list_triggers(which, limit=page.limit, before=page.decode_id()))
+    return page.respond([mask_trigger(each) for each in found])
 
 
 @router.post(
@@ -184,14 +171,10 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
     response_model=Page[Firing],
     summary="List a schedule's run history",
 )
-async def list_firings(
-    trigger_id: UUID, caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
-) -> JsonResponse:
+async def list_firings(trigger_id: UUID, caller: Caller, page: Paging) -> JsonResponse:
     """Latest first: the job that each firing created, or why there is none."""
-    call = calls.list_firings(trigger_id, limit=limit, before=_decode_time_cursor(cursor))
-    return JsonResponse(
-        build_page(await caller.run(call), limit, lambda firing: firing.fire_at.isoformat())
-    )
+    call = calls.list_firings(trigger_id, limit=page.limit, before=_decode_time_cursor(page))
+    return page.respond(await caller.run(call), key=lambda firing: firing.fire_at.isoformat())
 
 
 @router.get(
@@ -212,8 +195,8 @@ async def next_runs(
     )
 
 
-def _decode_time_cursor(cursor: str | None) -> datetime | None:
-    text = decode_cursor(cursor)
+def _decode_time_cursor(page: PageRequest) -> datetime | None:
+    text = page.decode_text()
     try:
         moment = None if text is None else datetime.fromisoformat(text)
     except ValueError as error:

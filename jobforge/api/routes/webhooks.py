@@ -9,14 +9,7 @@ from jobforge import calls
 from jobforge.api.caller import Caller, CallerContext
 from jobforge.api.guard import create_router
 from jobforge.api.masking import mask_webhook
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.webhooks import (
     DEFAULT_OVERLAP_S,
@@ -36,13 +29,11 @@ router = create_router("webhooks")
 
 
 @router.get("/webhooks", response_model=Page[Webhook], summary="List webhooks")
-async def list_webhooks(
-    caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
-) -> JsonResponse:
+async def list_webhooks(caller: Caller, page: Paging) -> JsonResponse:
     """Newest first. Secrets are not returned. Viewers see URLs without their path."""
-    found = await caller.run(calls.list_webhooks(limit=limit, before=decode_id_cursor(cursor)))
+    found = await caller.run(calls.list_webhooks(limit=page.limit, before=page.decode_id()))
     visible = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
-    return JsonResponse(build_page(visible, limit, lambda webhook: webhook.id))
+    return page.respond(visible)
 
 
 @router.post(
@@ -124,17 +115,16 @@ async def send_test(endpoint_id: UUID, caller: Caller) -> JsonResponse:
 async def list_deliveries(
     endpoint_id: UUID,
     caller: Caller,
+    page: Paging,
     state: Annotated[DeliveryState | None, Query()] = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first, for as long as the history is retained. `response` is the start of the
     receiver's response to the last attempt.
     """
     found = await caller.run(
-        calls.list_deliveries(endpoint_id, state, limit=limit, before=decode_id_cursor(cursor))
+        calls.list_deliveries(endpoint_id, state, limit=page.limit, before=page.decode_id())
     )
-    return JsonResponse(build_page(found, limit, lambda delivery: delivery.id))
+    return page.respond(found)
 
 
 @router.post(

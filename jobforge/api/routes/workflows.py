@@ -9,18 +9,10 @@ from jobforge import calls
 from jobforge.api import masking
 from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
-from jobforge.api.pagination import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Items,
-    Page,
-    PageLimit,
-    build_page,
-    decode_id_cursor,
-)
+from jobforge.api.pagination import Items, Page, Paging
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import NulFreeText
-from jobforge.api.schemas.jobs import CancelBody, CreatedJobView, NewJobs
+from jobforge.api.schemas.jobs import CancelBody, CreatedJobView, NewJobs, created_job_to_json
 from jobforge.api.schemas.workflows import (
     CreatedBatchView,
     CreatedWorkflowView,
@@ -54,19 +46,14 @@ async def create_workflow(body: NewWorkflow, caller: Caller) -> JsonResponse:
 @router.get("/workflows", response_model=Page[WorkflowInfo], summary="List workflows")
 async def list_workflows(
     caller: Caller,
+    page: Paging,
     name: WorkflowNameFilter = None,
     state: WorkflowStateName | None = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first, without nested workflows."""
     which = WorkflowFilter(name, state)
-    found = await caller.run(
-        calls.list_workflows(which, limit=limit, before=decode_id_cursor(cursor))
-    )
-    return JsonResponse(
-        build_page(list(map(masking.mask_workflow, found)), limit, lambda each: each.id)
-    )
+    found = await caller.run(calls.list_workflows(which, limit=page.limit, before=page.decode_id()))
+    return page.respond(list(map(masking.mask_workflow, found)))
 
 
 @router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Get a workflow")
@@ -109,25 +96,22 @@ async def create_batch(body: NewBatch, caller: Caller) -> JsonResponse:
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     created = await caller.run(calls.create_batch(body.to_request(), jobs))
-    return JsonResponse({"id": created.id, "jobs": masking.created_jobs_to_json(created.jobs)}, 201)
+    return JsonResponse(
+        {"id": created.id, "jobs": list(map(created_job_to_json, created.jobs))}, 201
+    )
 
 
 @router.get("/batches", response_model=Page[WorkflowInfo], summary="List batches")
 async def list_batches(
     caller: Caller,
+    page: Paging,
     name: WorkflowNameFilter = None,
     state: WorkflowStateName | None = None,
-    limit: PageLimit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
 ) -> JsonResponse:
     """Newest first."""
     which = WorkflowFilter(name, state)
-    found = await caller.run(
-        calls.list_batches(which, limit=limit, before=decode_id_cursor(cursor))
-    )
-    return JsonResponse(
-        build_page(list(map(masking.mask_workflow, found)), limit, lambda each: each.id)
-    )
+    found = await caller.run(calls.list_batches(which, limit=page.limit, before=page.decode_id()))
+    return page.respond(list(map(masking.mask_workflow, found)))
 
 
 @router.get("/batches/{batch_id}", response_model=WorkflowInfo, summary="Get a batch")
@@ -147,7 +131,7 @@ async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> JsonRes
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     created = await caller.run(calls.add_to_batch(batch_id, jobs))
-    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
+    return JsonResponse({"items": list(map(created_job_to_json, created))}, 201)
 
 
 @router.post("/batches/{batch_id}/close", response_model=WorkflowStateView, summary="Close a batch")

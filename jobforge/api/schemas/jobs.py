@@ -15,7 +15,8 @@ from jobforge.api.schemas.base_types import (
     Whole,
 )
 from jobforge.errors import Json
-from jobforge.types.jobs import EnqueueStatus, JobRequest, State, SummaryLine
+from jobforge.types.api_requests import EnqueuedOnce
+from jobforge.types.jobs import Enqueued, EnqueueStatus, JobRequest, State, SummaryLine
 
 MOST_JOBS = 10_000
 
@@ -135,6 +136,11 @@ class CreatedJobView(BaseModel):
 
     id: UUID
     status: EnqueueStatus
+
+
+def created_job_to_json(job: Enqueued | EnqueuedOnce) -> dict[str, Json]:
+    """Return the JSON of a CreatedJobView."""
+    return {"id": job.job_id, "status": job.status}
 
 
 class JobId(BaseModel):

@@ -8,11 +8,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 
 from jobforge.db import Database
-from jobforge.errors import JobForgeError
-from jobforge.observability import logs
+from jobforge.db.background_loop import BackgroundLoop, wait_until_set
 
 _PREFIX = "jobforge:"
-_PAUSE_AFTER_ERROR_S = 1.0
 _MOST_QUEUES = 1000  # callers choose the names; queues beyond the limit are polled only
 
 
@@ -21,26 +19,19 @@ class ClaimNotifier:
         self._database = database
         self._queues: set[str] = set()
         self._waiting: dict[str, set[asyncio.Event]] = {}
-        self._changed = asyncio.Event()
-        self._stopping = asyncio.Event()
+        self._loop = BackgroundLoop("claim notifications", self._step, failure_event="claims.deaf")
 
     async def run(self) -> None:
-        while self._database.can_listen and not self._stopping.is_set():
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._listen()
-            except JobForgeError as error:
-                await self._recover(error)
+        if self._database.can_listen:
+            await self._loop.run()
 
     def stop(self) -> None:
-        self._stopping.set()
-        self._changed.set()
+        self._loop.stop()
         self._notify(self._waiting)
 
     @property
     def is_stopped(self) -> bool:
-        return self._stopping.is_set()
+        return self._loop.is_stopped
 
     async def wait(self, queues: Iterable[str], within_s: float) -> bool:
         """Wait until one of the queues may have a job; return False after the timeout."""
@@ -50,9 +41,7 @@ class ClaimNotifier:
             self._waiting.setdefault(name, set()).add(notified)
         self._add_queues(names)
         try:
-            if not self.is_stopped:
-                await _wait_for_event(notified, within_s)
-            return notified.is_set()
+            return not self.is_stopped and await wait_until_set(notified, within_s)
         finally:
             for name in names:
                 self._waiting[name].discard(notified)
@@ -63,40 +52,29 @@ class ClaimNotifier:
         new = names - self._queues
         if new and len(self._queues) + len(new) <= _MOST_QUEUES:
             self._queues |= new
-            self._changed.set()
+            self._loop.wake()
 
-    async def _listen(self) -> None:
+    async def _step(self, loop: BackgroundLoop) -> None:
         """Listen to all queues known now, until that set changes."""
-        channels = [_PREFIX + queue for queue in self._queues]
-        if not channels:
+        if not self._queues:
+            await loop.wait_for_wake()
             return
-        async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
-            self._notify(self._queues)  # earlier notifications were not received
-            receiving = group.create_task(self._receive(names))
-            await self._changed.wait()
-            receiving.cancel()
+        channels = [_PREFIX + queue for queue in self._queues]
+        try:
+            async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
+                loop.reset_failures()
+                self._notify(self._queues)  # earlier notifications were not received
+                receiving = group.create_task(self._receive(names))
+                await loop.wait_for_wake()
+                receiving.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def _receive(self, names: AsyncIterator[str]) -> None:
-        try:
-            async for name in names:
-                self._notify([name.removeprefix(_PREFIX)])
-        except JobForgeError as error:
-            await self._recover(error)
-
-    async def _recover(self, error: JobForgeError) -> None:
-        logs.emit("claims.deaf", "warning", error=logs.error_fields(error))
-        await _wait_for_event(self._stopping, _PAUSE_AFTER_ERROR_S)
-        self._changed.set()
+        async for name in names:
+            self._notify([name.removeprefix(_PREFIX)])
 
     def _notify(self, queues: Iterable[str]) -> None:
         for queue in queues:
             for notified in self._waiting.get(queue, ()):
                 notified.set()
-
-
-async def _wait_for_event(event: asyncio.Event, within_s: float) -> None:
-    try:
-        async with asyncio.timeout(within_s):
-            await event.wait()
-    except TimeoutError:
-        return

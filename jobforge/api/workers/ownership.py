@@ -1,14 +1,14 @@
 """Remote workers of this server: ownership checks and claim notifications."""
 
-from collections import OrderedDict
 from uuid import UUID
 
 from jobforge import calls
 from jobforge.api.auth.principal import Principal
 from jobforge.api.workers.claim_notifier import ClaimNotifier
 from jobforge.db import Database
+from jobforge.timing.ttl_cache import TtlCache
 
-_MOST_REMEMBERED = 10_000
+_REMEMBERED_S = 3600.0
 
 WorkerOwner = tuple[UUID, str, UUID | None]
 
@@ -18,25 +18,16 @@ class RemoteWorkers:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._owners: OrderedDict[WorkerOwner, None] = OrderedDict()
+        self._owners: TtlCache[WorkerOwner, bool] = TtlCache(_REMEMBERED_S)
         self.claim_notifier = ClaimNotifier(database)
-
-    async def run(self) -> None:
-        await self.claim_notifier.run()
-
-    def stop(self) -> None:
-        self.claim_notifier.stop()
 
     async def check_owner(self, principal: Principal, worker_id: UUID) -> None:
         """Raise NotFound unless this principal registered the worker for the same tenant."""
         owner = (worker_id, principal.actor, principal.tenant_id)
-        if owner in self._owners:
-            self._owners.move_to_end(owner)
+        if self._owners.get(owner):
             return
         call = calls.find_worker(worker_id, principal.actor)
         if principal.tenant_id is not None:
             call = call.for_tenant(principal.tenant_id)
         await self._database.run(call)
-        self._owners[owner] = None
-        while len(self._owners) > _MOST_REMEMBERED:
-            self._owners.popitem(last=False)
+        self._owners.put(owner, value=True)

@@ -12,6 +12,7 @@ from jobforge.cli.processes.child import ChildProcess
 from jobforge.observability import logs
 from jobforge.process.environment import environment
 from jobforge.process.interrupts import EXIT_CODE
+from jobforge.timing.backoff import ExponentialBackoff
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _STABLE_AFTER_S = 60.0
@@ -43,11 +44,11 @@ class Supervisor:
             process.drain()
 
     async def _keep_running(self, number: int) -> int:
-        """Run one worker; restart it 0.5 to 30 seconds after a crash. Return the exit code."""
+        """Run one worker; restart it 0.25 to 30 seconds after a crash. Return the exit code."""
         arguments = list(self._arguments)
         if self._metrics_port:
             arguments += ["--metrics-port", str(self._metrics_port + number)]
-        pause = _FIRST_PAUSE_S
+        backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began = loop.time()
@@ -55,10 +56,10 @@ class Supervisor:
             if code in {0, _USAGE_EXIT_CODE} or self._stopping.is_set():
                 return code
             if loop.time() - began > _STABLE_AFTER_S:
-                pause = _FIRST_PAUSE_S
-            logs.emit("worker.died", level="error", exit_code=code, next_in_s=pause)
+                backoff.reset()
+            pause = backoff.next_pause_s()
+            logs.emit("worker.died", level="error", exit_code=code, next_in_s=round(pause, 2))
             await self._pause(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
         return 0
 
     async def _run_one(self, arguments: Sequence[str]) -> int:

@@ -23,6 +23,7 @@ import orjson
 from jobforge.config.settings import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Json
 from jobforge.observability import logs
+from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.worker.isolation import environment
 from jobforge.worker.isolation.frames import (
     ChildExit,
@@ -173,14 +174,13 @@ class ZygoteClient:
         self._restart = asyncio.get_running_loop().create_task(self._restart_zygote())
 
     async def _restart_zygote(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = ExponentialBackoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 self._connection = await self._connect()
             except Exception as error:  # noqa: BLE001 - after any error jobs wait for the next restart
                 logs.emit("zygote.failed", level="error", error=logs.error_fields(error))
-                await asyncio.sleep(pause_s)
-                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                await asyncio.sleep(backoff.next_pause_s())
                 continue
             logs.emit("zygote.restarted", pid=self.pid)
             self._flush()

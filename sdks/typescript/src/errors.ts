@@ -117,13 +117,6 @@ export class DuplicateMember extends BadBody {
   static override readonly message: string = "An object in the request body has a duplicate member";
 }
 
-/** NaN and Infinity are not valid JSON. */
-export class NumberNotFinite extends BadBody {
-  static override readonly code: string = "number_not_finite";
-  static override readonly sqlstate: string | null = null;
-  static override readonly message: string = "NaN and Infinity are not valid JSON";
-}
-
 /** A number in the request body has too many digits. */
 export class NumberTooLong extends BadBody {
   static override readonly code: string = "number_too_long";
@@ -137,14 +130,6 @@ export class NulCharacter extends BadBody {
   static override readonly sqlstate: string | null = null;
   static override readonly message: string =
     "The request body contains the NUL character, which Postgres cannot store";
-}
-
-/** The request body contains half of a surrogate pair, which is not a character. */
-export class LoneSurrogate extends BadBody {
-  static override readonly code: string = "lone_surrogate";
-  static override readonly sqlstate: string | null = null;
-  static override readonly message: string =
-    "The request body contains half of a surrogate pair, which is not a character";
 }
 
 /** The request body is nested too deeply. */
@@ -455,10 +440,8 @@ export const ERRORS: readonly (typeof JobForgeError)[] = [
   WrongMediaType,
   BadBody,
   DuplicateMember,
-  NumberNotFinite,
   NumberTooLong,
   NulCharacter,
-  LoneSurrogate,
   TooDeep,
   LeaseLost,
   NotFound,

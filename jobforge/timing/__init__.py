@@ -1,0 +1,1 @@
+"""Pauses between repeated failures, and caches whose entries expire."""

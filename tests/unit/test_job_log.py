@@ -3,11 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import httpx2
+import orjson
 import pytest
 
 from jobforge.calls.job_log import JobLogReader
-from jobforge.client.stream import JobLogState, StreamEvent
-from jobforge.errors import Invalid
+from jobforge.client.address import server_address
+from jobforge.client.stream import JobLogState, StreamEvent, follow
+from jobforge.client.transport import Transport
+from jobforge.errors import Invalid, Json
 from jobforge.types.job_history import JobEvent
 
 JOB = UUID(int=1)
@@ -66,3 +70,30 @@ def test_a_reconnected_log_stream_repeats_no_note() -> None:
     position = reading.request_kwargs()["headers"]["last-event-id"]
     assert datetime.fromisoformat(position) == NOON - timedelta(seconds=5)
     assert [*reading.take_new(one), *reading.take_new(two)] == [note(1, "two")]
+
+
+def test_an_interrupted_log_stream_continues_after_reconnecting() -> None:
+    first = sse("log", {"at": NOON, "kind": "log", "actor": None, "data": {"message": "one"}})
+    rest = first + sse("end", {"at": NOON, "state": "dead"})
+    answers = [first + sse("cut", {"reason": "server_stopping"}), "", rest]
+    positions: list[str | None] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        positions.append(request.headers.get("last-event-id"))
+        content = answers.pop(0)
+        return httpx2.Response(200 if content else 503, content=content)
+
+    transport = Transport(server_address("http://127.0.0.1:1", "jf_key"))
+    transport.http.close()
+    transport.http = httpx2.Client(
+        base_url=transport.address.url, transport=httpx2.MockTransport(answer)
+    )
+    received = list(follow(transport, JobLogState(JOB, None)))
+    assert received == [note(0, "one"), JobEvent(NOON, "end", None, {"state": "dead"})]
+    resumed = (NOON - timedelta(seconds=5)).isoformat()
+    assert positions == [None, resumed, resumed]
+    transport.close()
+
+
+def sse(name: str, data: Json) -> str:
+    return f"event: {name}\ndata: {orjson.dumps(data).decode()}\n\n"

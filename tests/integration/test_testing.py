@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped] # it has no types
 import psycopg
 import pytest
 import sqlalchemy

@@ -1,5 +1,5 @@
--- Explains a waiting job that no live worker serves: whether the queue, the definition or the command
--- is not served. Called by explain_job.
+-- Explains a waiting job that no live worker serves: whether the queue or the definition is not
+-- served, or the command is not allowed. Called by explain_job.
 create or replace function jobforge_private.explain_workers(
     p_job jobforge.all_jobs,
     p_now timestamptz

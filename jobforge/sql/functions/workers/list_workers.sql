@@ -1,7 +1,7 @@
 -- Operators call this for the workers of the last day. State: live, draining, stopping, stale (no
--- heartbeat for the length of a lease), stopped. memory_bytes is the memory of its process at the last heartbeat,
--- clock_skew_s how far its clock was ahead of the database's, isolation the level at which its jobs
--- are isolated.
+-- heartbeat for the length of its leases), stopped. memory_bytes is the memory of its process at
+-- the last heartbeat, clock_skew_s how far its clock was ahead of the database's, isolation the
+-- level at which its jobs are isolated.
 create or replace function jobforge.list_workers()
 returns table (
     id uuid, state text, host text, pid integer, build text, queues text[], definitions text[],

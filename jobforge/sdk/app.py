@@ -33,6 +33,8 @@ from jobforge.sdk.enqueue import Enqueuer
 from jobforge.sdk.enqueue_options import Options, TenantRef
 from jobforge.sdk.hooks import Hook, Hooks
 from jobforge.sdk.job_group import WorkflowOptions
+from jobforge.sdk.lifecycle import L, Lifecycle, add_sync_hook
+from jobforge.sdk.middleware import Middleware, MiddlewareDecorator
 from jobforge.sdk.pools import Pools, Sender
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
@@ -97,6 +99,7 @@ class JobForge:
         self._own_definitions: dict[str, Definition[..., Any]] = {}
         self._all_definitions: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
+        self.lifecycle = Lifecycle()
         self.client = EngineClient(
             Pools(location.find_address, size=pool_size, find_server=location.find_server),
             tenant=location.default_tenant,
@@ -104,6 +107,7 @@ class JobForge:
             django=django,
         )
         self.job = JobDecorator(self._add_function)
+        self.middleware = MiddlewareDecorator(self._add_middleware)
 
     @property
     def definitions(self) -> Mapping[str, Definition[..., Any]]:
@@ -193,20 +197,41 @@ class JobForge:
 
     def on_start(self, hook: H) -> H:
         """Register `hook(ctx)`, which runs before the function in every attempt of any job."""
-        self._hooks.start.append(hook)
-        return hook
+        return self._add_hook(self._hooks.start, hook)
 
     def on_success(self, hook: H) -> H:
         """Register `hook(ctx, result)`, which runs after any job has succeeded."""
-        return self._follow_up(self._hooks.success, hook)
+        return self._add_hook(self._hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
         """Register `hook(ctx, error: dict)`, which runs after any job has become dead."""
-        return self._follow_up(self._hooks.fail, hook)
+        return self._add_hook(self._hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
         """Register `hook(ctx, state)`, which runs after any job has finished in any state."""
-        return self._follow_up(self._hooks.end, hook)
+        return self._add_hook(self._hooks.end, hook)
+
+    def on_worker_start(self, hook: L) -> L:
+        """Register `hook()`, which runs in a worker before its first job."""
+        self.lifecycle.worker_start.append(hook)
+        return hook
+
+    def on_worker_stop(self, hook: L) -> L:
+        """Register `hook()`, which runs in a worker after its last job."""
+        self.lifecycle.worker_stop.append(hook)
+        return hook
+
+    def on_zygote_start(self, hook: L) -> L:
+        """Register `hook()`, which runs once in the process from which jobs are forked."""
+        return add_sync_hook(self.lifecycle.processes.zygote_start, hook)
+
+    def on_process_start(self, hook: L) -> L:
+        """Register `hook()`, which runs in the process of each isolated job before the handler."""
+        return add_sync_hook(self.lifecycle.processes.start, hook)
+
+    def on_process_stop(self, hook: L) -> L:
+        """Register `hook()`, which runs in the process of each isolated job after the handler."""
+        return add_sync_hook(self.lifecycle.processes.stop, hook)
 
     def registrations(self) -> list[Call[None]]:
         """Return the calls that register all definitions in the database."""
@@ -335,16 +360,22 @@ class JobForge:
         self._refresh()
         return definition
 
-    def _follow_up(self, hooks: list[Hook], hook: H) -> H:
+    def _add_hook(self, hooks: list[Hook], hook: H) -> H:
         hooks.append(hook)
         self._refresh()
         return hook
+
+    def _add_middleware(self, middleware: Middleware) -> None:
+        for definition in self._own_definitions.values():
+            definition.is_wrapped_by(middleware)  # raises Invalid before anything has changed
+        self._hooks.middleware.append(middleware)
+        self._refresh()
 
     def _refresh(self) -> None:
         """Rebuild the map of definitions after a definition or a hook was added."""
         definitions = dict(self._own_definitions)
         for definition in self._own_definitions.values():
-            definition.update_hooks_setting()
+            definition.update_hooks()
             if definition.settings.hooks:
                 from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it imports pydantic
 

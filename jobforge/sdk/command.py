@@ -38,6 +38,8 @@ T = TypeVar("T")
 class Command(Definition[..., dict[str, int]]):
     """A definition with a program. The result of a job is its exit code."""
 
+    has_handler = False
+
     def __init__(
         self,
         settings: DefinitionSettings,

@@ -60,6 +60,7 @@ other = resize.enqueue("hills.jpg")
 ELSEWHERE = {
     "README.md": "integration/test_readme.py",
     "docs/events.md": "integration/test_event_docs.py",
+    "docs/howto/middleware.md": "integration/test_middleware.py",
     "docs/howto/migrate-from-celery.md": "integration/test_howto_docs.py",
     "docs/howto/migrate-from-rq.md": "integration/test_howto_docs.py",
     "docs/howto/multi-tenant.md": "integration/test_howto_docs.py",

@@ -29,6 +29,7 @@ from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import DefinitionSettings, ProcessLimits
+from jobforge.sdk.lifecycle import ProcessHooks
 from jobforge.sdk.outcome_exceptions import Cancelled
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jsonb import encode, replace_unencodable
@@ -107,11 +108,16 @@ def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     apply_rlimits(rlimits)
 
 
-def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> int:
+def run_job(
+    definitions: Definitions,
+    control: int,
+    allowed: ProcessLimits,
+    process_hooks: ProcessHooks | None = None,
+) -> int:
     """Run the job that arrives on the socket; return the exit code of this process."""
     channel = SocketChannel(control)
     try:
-        job_verdict = _receive_and_run(definitions, channel, allowed)
+        job_verdict = _receive_and_run(definitions, channel, allowed, process_hooks)
     except MemoryError as error:
         # Raised before the handler, for example by a payload that exceeds the memory limit.
         limits.raise_memory_limit()
@@ -127,7 +133,10 @@ def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> i
 
 
 def _receive_and_run(
-    definitions: Definitions, channel: SocketChannel, allowed: ProcessLimits
+    definitions: Definitions,
+    channel: SocketChannel,
+    allowed: ProcessLimits,
+    process_hooks: ProcessHooks | None,
 ) -> Verdict:
     job, worker_id = channel.receive_job()
     CURRENT_SCOPE.set(job_scope(job.payload_json))
@@ -137,15 +146,24 @@ def _receive_and_run(
     if isinstance(definition, Command):
         return _become_command(definition, ctx, allowed)
     set_process_channel(channel)
-    return _run_handler(definition, ctx, channel)
+    return _run_handler(definition, ctx, channel, process_hooks)
 
 
-def _run_handler(definition: Definition[..., Any], ctx: Context, channel: SocketChannel) -> Verdict:
+def _run_handler(
+    definition: Definition[..., Any],
+    ctx: Context,
+    channel: SocketChannel,
+    process_hooks: ProcessHooks | None,
+) -> Verdict:
     stopper = Stopper(ctx, channel)
     stopper.install()
     try:
         arguments = definition.parse_arguments_json(ctx.version, ctx.payload_json)
-        result = _invoke(definition, ctx, arguments, stopper)
+        if process_hooks is None:
+            result = _invoke(definition, ctx, arguments, stopper)
+        else:
+            with process_hooks.run_around():
+                result = _invoke(definition, ctx, arguments, stopper)
         stopper.end()
         if ctx.was_completed:
             raise NotCommitted  # noqa: TRY301 - handled like an error of the handler

@@ -35,7 +35,7 @@ from jobforge.sdk.verdict import Verdict
 from jobforge.types.jsonb import encode, replace_unencodable
 from jobforge.worker.isolation import limits
 from jobforge.worker.isolation.channel import EX_SOFTWARE, SocketChannel
-from jobforge.worker.isolation.environment import write_mark
+from jobforge.worker.isolation.environment import explain_missing_variable, write_mark
 from jobforge.worker.isolation.frames import FrameKind, encode_frame
 from jobforge.worker.isolation.limits import (
     Rlimits,
@@ -174,9 +174,20 @@ def _run_handler(
     except BaseException as error:  # noqa: BLE001 - any error is the outcome of the attempt
         if ctx.is_stop_requested:
             error = _translate_cancellation(error)
-        return verdict.verdict_from_error(error, definition.settings)
+        return _verdict_with_hint(error, definition.settings)
     finally:
         stopper.end()
+
+
+def _verdict_with_hint(error: BaseException, settings: DefinitionSettings) -> Verdict:
+    """Return the verdict; if a variable is missing, say which setting passes it on."""
+    hint = explain_missing_variable(error)
+    if hint is not None:
+        error.add_note(f"Hint: {hint}")  # shown wherever the traceback is shown
+    job_verdict = verdict.verdict_from_error(error, settings)
+    if hint is None or job_verdict.error is None:
+        return job_verdict
+    return replace(job_verdict, error={**job_verdict.error, "hint": hint})
 
 
 def _translate_cancellation(error: BaseException) -> BaseException:

@@ -9,16 +9,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import update_wrapper
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import ConfigError, Conflict, Denied, Json
-from jobforge.observability import tracing
 from jobforge.payloads.signature import ANYTHING
 from jobforge.sdk.batch import Batch, BatchHandle, BatchOptions
-from jobforge.sdk.call_context import TenantScope, refuse_to_emit
+from jobforge.sdk.call_context import TenantScope
 from jobforge.sdk.command import Command
 from jobforge.sdk.decorator import JobDecorator
 from jobforge.sdk.definition import CallableDefinition, Definition
@@ -28,6 +27,7 @@ from jobforge.sdk.definition_settings import (
     read_settings,
     refuse_unknown,
 )
+from jobforge.sdk.emit import EmitOptions, emit_event
 from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.engine_location import AppLocation, DatabaseAddress
 from jobforge.sdk.enqueue import Enqueuer
@@ -37,10 +37,9 @@ from jobforge.sdk.hooks import Hook, Hooks
 from jobforge.sdk.job_group import WorkflowOptions
 from jobforge.sdk.lifecycle import L, Lifecycle, add_sync_hook
 from jobforge.sdk.middleware import Middleware, MiddlewareDecorator
-from jobforge.sdk.pools import Pools, Sender
+from jobforge.sdk.pools import Pools
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
-from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import EnqueueStatus
 
 if TYPE_CHECKING:
@@ -58,15 +57,6 @@ def build_registration_call(definition: Definition[..., Any]) -> Call[None]:
     """Return the call that registers a definition in the database."""
     settings = definition.settings
     return calls.put_definition(settings.key, settings.version, definition.registration())
-
-
-class EmitOptions(TypedDict, total=False):
-    """The options of `jf.emit(…)`; docs/events.md describes each."""
-
-    tenant: TenantRef | None
-    conn: Any  # a connection of any of the libraries in integrations/
-    key: str | None
-    correlation_id: str | None
 
 
 class JobForge:
@@ -164,13 +154,13 @@ class JobForge:
         With `conn`, the event is part of that connection's transaction. With `key`, each trigger
         creates one job for all events with this name and key. See docs/events.md.
         """
-        return complete(self._emit(self.client.blocking, name, data, options))
+        return complete(emit_event(self.client, self.client.blocking, name, data, options))
 
     async def aemit(
         self, name: str, data: dict[str, Json] | None = None, **options: Unpack[EmitOptions]
     ) -> UUID:
         """Like `emit`, for async code."""
-        return await self._emit(self.client.awaiting, name, data, options)
+        return await emit_event(self.client, self.client.awaiting, name, data, options)
 
     def workflow(self, name: str, **options: Unpack[WorkflowOptions]) -> Workflow:
         """Build a workflow: call `definition.node(…)` within its `with` or `async with` block.
@@ -339,28 +329,6 @@ class JobForge:
         finally:
             self.client.switch_database(*previous)
             pools.close_all()
-
-    async def _emit(
-        self, sender: Sender, name: str, data: dict[str, Json] | None, options: EmitOptions
-    ) -> UUID:
-        refuse_unknown(options, EmitOptions, "emit")
-        conn = options.get("conn")
-        refuse_to_emit(conn)
-        job = CURRENT_JOB.get()  # the event inherits the job's correlation and trace
-
-        def build(tenant_id: UUID) -> Call[UUID]:
-            return calls.emit_event(
-                name,
-                data,
-                key=options.get("key"),
-                correlation_id=options.get("correlation_id") or (job and job.correlation_id),
-                traceparent=tracing.current_traceparent() or (job and job.traceparent),
-                tenant_id=tenant_id,
-            )
-
-        tenant = options.get("tenant")
-        _, event_id = await self.client.run_for_tenant(sender, build, tenant, conn)
-        return event_id
 
     def _find_tenant(self, tenant: TenantRef | None) -> UUID:
         return complete(self.client.find_tenant(self.client.blocking, tenant))

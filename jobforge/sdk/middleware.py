@@ -6,7 +6,7 @@ loop. An app with both kinds of handlers registers two functions.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -86,8 +86,8 @@ class MiddlewareDecorator:
         return register if function is None else register(function)
 
 
-def call_through(functions: Iterable[Callable[..., Any]], ctx: "Context", call: CallNext) -> Any:  # noqa: ANN401 - any handler result
+def call_through(functions: Sequence[Callable[..., Any]], ctx: "Context", call: CallNext) -> Any:  # noqa: ANN401 - any handler result
     """Call the functions around `call`, from the outermost to the innermost."""
-    for function in reversed(tuple(functions)):
+    for function in reversed(functions):
         call = partial(function, ctx, call)
     return call()

@@ -153,7 +153,7 @@ def test_an_error_about_a_missing_variable_names_the_setting(
     found = error(rig.run("read_variable", name="SHOP_URL", is_wrapped=is_wrapped))
     assert found["type"] == ("RuntimeError" if is_wrapped else "KeyError")
     assert found["hint"].endswith('set job_environment = ["SHOP_URL"]')
-    assert f"Hint: {found['hint']}" in found["traceback"]
+    assert found["traceback"].endswith(f"\nHint: {found['hint']}\n")
 
 
 def test_the_hint_about_a_variable_with_credentials_names_the_alternative(
@@ -495,6 +495,19 @@ def test_an_app_that_cannot_be_imported_is_refused_with_the_reason(tmp_path: Pat
     app = tmp_path / "broken.py"
     app.write_text("import there_is_no_such_module\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="there_is_no_such_module"):
+        asyncio.run(_open(str(app)))
+
+
+def test_an_app_whose_zygote_hook_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
+    app = tmp_path / "hooked.py"
+    app.write_text(
+        "from jobforge import JobForge\n"
+        "jf = JobForge()\n"
+        "@jf.on_zygote_start\n"
+        "def load() -> None: raise OSError('no model')\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError, match="OSError: no model"):
         asyncio.run(_open(str(app)))
 
 

@@ -181,13 +181,14 @@ def _run_handler(
 
 def _verdict_with_hint(error: BaseException, settings: DefinitionSettings) -> Verdict:
     """Return the verdict; if a variable is missing, say which setting passes it on."""
-    hint = explain_missing_variable(error)
-    if hint is not None:
-        error.add_note(f"Hint: {hint}")  # shown wherever the traceback is shown
     job_verdict = verdict.verdict_from_error(error, settings)
+    hint = explain_missing_variable(error)
     if hint is None or job_verdict.error is None:
         return job_verdict
-    return replace(job_verdict, error={**job_verdict.error, "hint": hint})
+    document = {**job_verdict.error, "hint": hint}
+    # Everything that shows an error shows its traceback.
+    document["traceback"] = f"{document.get('traceback', '')}Hint: {hint}\n"
+    return replace(job_verdict, error=document)
 
 
 def _translate_cancellation(error: BaseException) -> BaseException:

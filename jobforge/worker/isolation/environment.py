@@ -57,12 +57,12 @@ def restrict_environment(allowed: Iterable[str]) -> None:
 
 def explain_missing_variable(error: BaseException) -> str | None:
     """Return a hint if a lookup of an environment variable caused the error, otherwise None."""
-    seen: list[BaseException] = []
+    seen: set[int] = set()  # causes can form a cycle
     cause: BaseException | None = error
-    while cause is not None and cause not in seen:
+    while cause is not None and id(cause) not in seen:
         if isinstance(cause, KeyError) and _is_from_environ(cause):
             return _describe_missing(str(cause.args[0]))
-        seen.append(cause)
+        seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
 

@@ -179,7 +179,8 @@ def test_a_tenants_worker_declares_schedules_only_for_its_tenant(api: ApiServer)
     settings = {"label": "plain", "definition": "plain", "cron": "@daily"}
 
     def declare(key: str, *tenants: str) -> int:
-        declared = [{"name": "plain", "tenant": each, "settings": settings} for each in tenants]
+        of = {"name": "plain", "type": "schedule", "settings": settings}
+        declared = [{**of, "tenant": each} for each in tenants]
         body = {"declared": declared, "definitions": ["plain"]}
         client = api.client_with_headers({"authorization": f"Bearer {key}"})
         return client.post("/worker/triggers", json=body).status_code

@@ -18,7 +18,7 @@ from jobforge.types.triggers import Trigger
 
 
 def register(conn: Connection, app: JobForge) -> None:
-    for call in (*app.registrations(), app.build_schedule_declaration()):
+    for call in (*app.registrations(), app.build_trigger_declaration()):
         db.run(conn, call)
 
 
@@ -106,7 +106,7 @@ def test_a_schedule_for_all_tenants_includes_later_tenants(conn: Connection) -> 
 
 def test_a_schedule_needs_an_existing_tenant(conn: Connection) -> None:
     with pytest.raises(ConfigError, match="requires a tenant"):
-        an_app(of=None, cron="@daily").build_schedule_declaration()
+        an_app(of=None, cron="@daily").build_trigger_declaration()
     with pytest.raises(NotFound):
         register(conn, an_app(cron="@daily", tenant="nobody"))
 

@@ -168,9 +168,10 @@ class Preview(NextRuns):
 
 
 class DeclaredTrigger(Body):
-    """A schedule declared in code; `settings` are those of a trigger."""
+    """A trigger declared in code; `settings` are those of a trigger."""
 
     name: DefinitionKey
+    type: Annotated[TriggerType, Field(strict=False)]
     tenant: ShortName = Field(description="Tenant ID or slug, or * for every tenant.")
     settings: dict[str, Json]
 

@@ -1,4 +1,5 @@
-"""The environment variables of a job's process, each tested in a separate process."""
+"""The environment variables of a job that is about to be forked, each tested in a separate
+process."""
 
 import subprocess
 import sys
@@ -9,7 +10,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 BEGIN = """
 import os, subprocess
-from jobforge.worker.isolation.environment import set_job_variables
+from jobforge.worker.isolation import limits
+from jobforge.worker.isolation.environment import JobVariables
+variables = JobVariables("/jobs")
 """
 
 
@@ -21,7 +24,8 @@ def _run_code(code: str) -> list[str]:
 
 def test_the_job_and_its_child_processes_see_only_the_variables_of_that_job() -> None:
     code = """
-set_job_variables("/jobs/7", "an-id.7")
+variables.set("/jobs/1234", "an-id-that-is-long.1234")
+variables.set("/jobs/7", "an-id.7")
 names = ["HOME", "TMPDIR", "JOBFORGE_JOB", "JOBFORGE_JOB_ID"]
 print(*(os.environ[name] for name in names), flush=True)
 subprocess.run(["printenv", *names])
@@ -31,9 +35,19 @@ subprocess.run(["printenv", *names])
 
 def test_a_handler_can_change_its_variables() -> None:
     code = """
-set_job_variables("/jobs/7", "an-id.7")
+variables.set("/jobs/7", "an-id.7")
 os.environ["HOME"] = "/elsewhere"
 del os.environ["TMPDIR"]
 subprocess.run(["printenv", "HOME", "TMPDIR"])
 """
     assert _run_code(code) == ["/elsewhere"]
+
+
+def test_the_variables_take_constant_memory_for_any_number_of_jobs() -> None:
+    code = """
+before = limits.read_data_in_use()
+for run in range(20_000):
+    variables.set(f"/jobs/{run}", f"{run:036}.{run}")
+print(limits.read_data_in_use() - before < 2**20)
+"""
+    assert _run_code(code) == ["True"]

@@ -10,8 +10,9 @@ the first access to a module's dictionary copies pages.
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from importlib import import_module
 from os import chdir, close, dup2, getpid, getppid, mkdir, setsid
 from signal import default_int_handler
 from types import FrameType, ModuleType
@@ -33,7 +34,7 @@ from jobforge.sdk.verdict import Verdict
 from jobforge.types.jsonb import encode, replace_unencodable
 from jobforge.worker.isolation import limits
 from jobforge.worker.isolation.channel import EX_SOFTWARE, SocketChannel
-from jobforge.worker.isolation.environment import set_job_variables
+from jobforge.worker.isolation.environment import write_mark
 from jobforge.worker.isolation.frames import FrameKind, encode_frame
 from jobforge.worker.isolation.limits import (
     Rlimits,
@@ -54,20 +55,31 @@ Definitions = Mapping[str, Definition[..., Any]]
 _STOP_MESSAGE = "The job was asked to stop"
 
 
+# The C function behind signal.signal, and plain signal numbers: signal.signal converts enums, and
+# every object that a new fork touches is a page to copy.
+set_signal: Callable[[int, Any], object] = import_module("_signal").signal
+_SIGUSR1, _SIGTERM, _SIGINT, _SIGHUP = (
+    int(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+)
+_SIGKILL = int(signal.SIGKILL)
+set_mask: Callable[[int, Collection[int]], object] = import_module("_signal").pthread_sigmask
 # The zygote blocks SIGTERM, so that one sent before the child installs its handler is not lost.
-_BLOCKED_SIGNALS = (signal.SIGTERM,)
+_BLOCKED_SIGNALS = (_SIGTERM,)
+_SIG_UNBLOCK = int(signal.SIG_UNBLOCK)
+SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal.SIG_DFL)
 
-# What `become_job` needs: the parent's process ID, the job's folder, its mark, its limits, its
-# sandbox and its Landlock domain.
-ChildSetup = tuple[int, str, str, Rlimits, "Sandbox | None", "Landlock"]
+
+# What `become_job` needs: the parent's process ID, the job's folder, its mark as encoded by
+# environment.py, its limits, its sandbox and its Landlock domain.
+ChildSetup = tuple[int, str, bytes, Rlimits, "Sandbox | None", "Landlock"]
 
 
 def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     """Set up a new fork for its job: session, output, folder, sandbox, Landlock and limits."""
     parent, folder, mark, rlimits, sandbox, landlock = setup
-    set_job_variables(folder, mark)
+    write_mark(mark)
     setsid()
-    die_with_parent(signal.SIGKILL)
+    die_with_parent(_SIGKILL)
     # The parent died before die_with_parent took effect. In a PID namespace getppid cannot show
     # this; there the kernel kills the job when the namespace's keeper ends.
     if getppid() != parent and (sandbox is None or sandbox.slot is None):
@@ -87,7 +99,7 @@ def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     if sandbox is not None:
         sandbox.enter(folder)
         # A change of the user ID resets both in the kernel.
-        die_with_parent(signal.SIGKILL)
+        die_with_parent(_SIGKILL)
         unhide()
     chdir(folder)
     landlock.enter(has_mounts=sandbox is not None and sandbox.has_mounts)
@@ -200,12 +212,12 @@ class Stopper:
         self._pid = getpid()
 
     def install(self) -> None:
-        signal.signal(signal.SIGUSR1, self._handle_stop_request)
-        signal.signal(signal.SIGTERM, self._handle_terminate)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED_SIGNALS)
+        set_signal(_SIGUSR1, self._handle_stop_request)
+        set_signal(_SIGTERM, self._handle_terminate)
+        set_mask(_SIG_UNBLOCK, _BLOCKED_SIGNALS)
         # The zygote ignores these signals, and programs that the handler runs would inherit that.
-        signal.signal(signal.SIGINT, default_int_handler)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        set_signal(_SIGINT, default_int_handler)
+        set_signal(_SIGHUP, SIG_DFL)
 
     def begin(self, task: "asyncio.Task[Any] | None" = None) -> None:
         self._task = task
@@ -221,7 +233,7 @@ class Stopper:
         if getpid() != self._pid:
             # This process is a fork of the job's process. multiprocessing terminates its forks by
             # SIGTERM.
-            signal.signal(number, signal.SIG_DFL)
+            set_signal(number, SIG_DFL)
             os.kill(getpid(), number)
         if (
             not self._is_running
@@ -257,7 +269,7 @@ def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> V
     # last three.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED_SIGNALS)
+    set_mask(_SIG_UNBLOCK, _BLOCKED_SIGNALS)
     limits.apply_to_program(allowed)
     try:
         os.execv(program, argv)

@@ -7,6 +7,7 @@ allow-list and its own variables.
 
 import ctypes
 import os
+import struct
 from collections.abc import Iterable, Mapping
 
 from jobforge.process.environment import is_withheld
@@ -21,8 +22,12 @@ _INHERITED_NAMES = ("PATH", "LANG", "LC_ALL", "TZ")
 _MARK_SLOT = "JOBFORGE_ZYGOTE"
 
 _MARK_SLOT_SIZE = len(_MARK_SLOT) + 1 + len(MARK) + 1 + LONGEST_MARK
+_LONGEST_RUN = len(str(2**64))
 
 _DEFAULTS = {"PATH": os.defpath, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+_HOME, _TMPDIR = b"HOME", b"TMPDIR"
+_MARK, _MARK_ID = MARK.encode(), f"{MARK}_ID".encode()
 
 _libc = ctypes.CDLL(None)
 _libc.getenv.restype = ctypes.c_void_p
@@ -56,17 +61,49 @@ def find_mark_slot() -> None:
         _mark_slot = (ctypes.c_char * _MARK_SLOT_SIZE).from_address(address - len(_MARK_SLOT) - 1)
 
 
-def set_job_variables(folder: str, mark: str) -> None:
-    """Set the variables that differ between jobs, in the job's process.
+class JobVariables:
+    """The variables that differ between jobs, set before each fork.
 
-    /proc/<pid>/environ shows the memory of the environment with which the program was started, not
-    later changes. So the mark also overwrites the slot that was reserved in that memory.
+    putenv points the C library to one buffer, which `set` overwrites for each job. Assignments to
+    os.environ would leak each previous value in the C library, and make it search among them.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """`folder` is the parent of the jobs' folders."""
+        longest = len(folder.encode()) + 1 + _LONGEST_RUN
+        names = {_HOME: longest, _TMPDIR: longest, _MARK: LONGEST_MARK, _MARK_ID: LONGEST_MARK}
+        # Each with an equals sign and a terminating zero.
+        sizes = [len(name) + 1 + size + 1 for name, size in names.items()]
+        self._layout = struct.Struct("".join(f"{size}s" for size in sizes))
+        self._buffer = ctypes.create_string_buffer(self._layout.size)
+        self._environ_data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # noqa: SLF001 - os.environ reads it
+        self.set(folder, "")
+        address = ctypes.addressof(self._buffer)
+        for size in sizes:
+            _libc.putenv(ctypes.c_void_p(address))
+            address += size
+
+    def set(self, folder: str, mark: str) -> None:
+        home, owner = folder.encode(), mark.encode()
+        job_id = owner[: owner.find(b".")]
+        data = self._environ_data
+        data[_HOME] = data[_TMPDIR] = home
+        data[_MARK] = owner
+        data[_MARK_ID] = job_id
+        self._layout.pack_into(
+            *(self._buffer, 0, b"HOME=" + home, b"TMPDIR=" + home),
+            *(_MARK + b"=" + owner, _MARK_ID + b"=" + job_id),
+        )
+
+
+def write_mark(mark: bytes) -> None:
+    """Show this fork's job in /proc/<pid>/environ.
+
+    That file shows the memory of the environment with which the program was started, not later
+    changes, so the mark overwrites the slot that was reserved in that memory.
     """
     if _mark_slot is not None:
-        _mark_slot.raw = f"{MARK}={mark}".encode().ljust(_MARK_SLOT_SIZE, b"\0")
-    os.environ["HOME"] = os.environ["TMPDIR"] = folder
-    os.environ[MARK] = mark
-    os.environ[f"{MARK}_ID"] = mark.partition(".")[0]
+        _mark_slot.raw = mark
 
 
 def _erase_start_environment() -> None:
@@ -78,3 +115,8 @@ def _erase_start_environment() -> None:
         kept = _mark_slot.raw
         ctypes.memset(start, 0, end - start)
         _mark_slot.raw = kept
+
+
+def encode_mark(mark: str) -> bytes:
+    """Return the bytes that `write_mark` writes."""
+    return f"{MARK}={mark}".encode().ljust(_MARK_SLOT_SIZE, b"\0")

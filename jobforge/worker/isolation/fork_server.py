@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import traceback
+from collections.abc import Callable
 from os import close
 from resource import struct_rusage
 from signal import set_wakeup_fd
@@ -21,15 +22,20 @@ from typing import TYPE_CHECKING, NoReturn
 
 from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.worker.clock import now
-from jobforge.worker.isolation import limits, proc
+from jobforge.worker.isolation import environment, limits, proc
 from jobforge.worker.isolation.channel import EX_SOFTWARE
 from jobforge.worker.isolation.child import (
+    SIG_DFL,
+    SIGCHLD,
+    SIGUSR2,
     ChildSetup,
     Definitions,
     become_job,
     run_job,
+    set_signal,
 )
 from jobforge.worker.isolation.children import Child, ChildTable
+from jobforge.worker.isolation.environment import JobVariables
 from jobforge.worker.isolation.frames import (
     REQUEST_SIZE,
     ChildExit,
@@ -58,6 +64,7 @@ class ForkServer:
         definitions: Definitions,
         worker: socket.socket,
         folder: str,
+        fork: Callable[[], int],
         landlock: Landlock,
         *,
         sandboxes: "Sandboxes | None" = None,
@@ -65,9 +72,11 @@ class ForkServer:
     ) -> None:
         self._definitions = definitions
         self._landlock = landlock
+        self._fork = fork
         self._sandboxes = sandboxes
         self._worker = worker
         self._folder = folder
+        self._variables = JobVariables(folder)
         self._pid = os.getpid()
         self._data_in_use = limits.read_data_in_use()
         self._limits_cache: dict[tuple[int | str, ...], tuple[ProcessLimits, Rlimits]] = {}
@@ -108,7 +117,7 @@ class ForkServer:
             if fd != self._wake_fd:
                 if not self._receive_request():
                     return False
-            elif signal.SIGUSR2 in os.read(fd, 4096):  # the worker has died
+            elif SIGUSR2 in os.read(fd, 4096):  # the worker has died
                 return False
             else:
                 self._reap()
@@ -153,12 +162,15 @@ class ForkServer:
     def _fork_job(self, request: ZygoteRequest, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
         allowed, rlimits = self._limits_cache.get(request[3:7]) or self._compute_limits(request)
+        # Written before the fork: in the child, each page that is written to is copied first.
+        self._variables.set(folder, request.mark)
+        mark = environment.encode_mark(request.mark)
         self._landlock.prepare()
         started = now()
         sandbox = None
         try:
             if self._sandboxes is None:
-                pid = os.fork()
+                pid = self._fork()
             else:
                 sandbox = self._sandboxes.acquire(allowed)
                 pid = self._sandboxes.fork(sandbox)
@@ -169,14 +181,7 @@ class ForkServer:
                 self._sandboxes.release(sandbox, ())
         else:
             if pid == 0:
-                setup: ChildSetup = (
-                    self._pid,
-                    folder,
-                    request.mark,
-                    rlimits,
-                    sandbox,
-                    self._landlock,
-                )
+                setup: ChildSetup = self._pid, folder, mark, rlimits, sandbox, self._landlock
                 self._run_child(setup, allowed, fds)
             child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
             self._children.add(child)
@@ -194,8 +199,8 @@ class ForkServer:
         code = EX_SOFTWARE
         try:
             set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+            set_signal(SIGCHLD, SIG_DFL)
+            set_signal(SIGUSR2, SIG_DFL)
             for fd in self._own_fds:
                 close(fd)
             if self._sandboxes is not None:
@@ -233,7 +238,7 @@ class ForkServer:
         from jobforge.worker.isolation.remove_tree import remove_tree  # noqa: PLC0415 - rarely needed
 
         try:
-            pid = os.fork()
+            pid = self._fork()
         except OSError:
             return
         if pid:

@@ -69,7 +69,7 @@ class UserPool:
             if first in self._held or (first != own and not self._lock_block(first)):
                 continue
             for uid in uids:
-                JobUser(uid, first).kill_all()
+                JobUser(uid, first).kill_all(os.fork)
             if first != own:
                 self._lockf(os.F_ULOCK, first)
 
@@ -107,14 +107,14 @@ class JobUser:
         if os.getresuid() != (uid, uid, uid):
             raise PermissionError(f"The user ID could not be changed to {uid}")
 
-    def call(self, function: Callable[[], int]) -> int | None:
+    def call(self, fork: Callable[[], int], function: Callable[[], int]) -> int | None:
         """Run `function` in a fork with the user's rights; return its result, None if it failed.
 
         The fork's real and saved IDs are not the user's, so the user's processes cannot signal or
         trace the fork.
         """
         reader, writer = os.pipe()
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             try:
                 os.setgroups([])
@@ -130,9 +130,9 @@ class JobUser:
         os.waitpid(pid, 0)
         return int(output) if output else None
 
-    def kill_all(self) -> None:
+    def kill_all(self, fork: Callable[[], int]) -> None:
         """Kill all processes of the user at once, so that none can escape by a fork."""
-        self.call(_kill_all)
+        self.call(fork, _kill_all)
 
 
 def _kill_all() -> int:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 from jobforge.process.hardening import forbid_inspection
@@ -74,10 +75,10 @@ class PidNamespaces:
     def own_fd(self) -> int:
         return self._own
 
-    def create(self) -> "PidNamespace":
+    def create(self, fork: Callable[[], int]) -> "PidNamespace":
         unshare(NEWPID)
         try:
-            pid = os.fork()
+            pid = fork()
         except OSError:
             set_namespace(self._own, NEWPID)
             raise
@@ -87,10 +88,10 @@ class PidNamespaces:
         set_namespace(self._own, NEWPID)
         return PidNamespace(pid, fd)
 
-    def fork_into(self, namespace: "PidNamespace") -> int:
+    def fork_into(self, namespace: "PidNamespace", fork: Callable[[], int]) -> int:
         set_namespace(namespace.fd, NEWPID)
         try:
-            pid = os.fork()
+            pid = fork()
         except OSError:
             set_namespace(self._own, NEWPID)
             raise

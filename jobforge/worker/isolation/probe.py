@@ -6,7 +6,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobforge.sdk.definition_settings import MIB, ProcessLimits
@@ -23,12 +23,13 @@ _SMALL = ProcessLimits(memory_bytes=64 * MIB)
 _SUCCESS = "ok"
 
 
-def open_sandboxes(
+def open_sandboxes(  # noqa: PLR0913 - one parameter for each part of a sandbox
     level: IsolationLevel,
     *,
     user_range: UserRange,
     processes: int,
     folder: str,
+    fork: Callable[[], int] = os.fork,
     paths: Sequence[str] = (),
 ) -> Sandboxes | None:
     """Return the sandboxes for the level, tested with an empty job; None for the level process.
@@ -55,7 +56,7 @@ def open_sandboxes(
     if cgroups is not None:
         cgroups.remove_stale()
     users = UserPool(*user_range) if is_root else None
-    sandboxes = Sandboxes(level, users=users, processes=processes, cgroups=cgroups)
+    sandboxes = Sandboxes(level, fork, users=users, processes=processes, cgroups=cgroups)
     if is_root:
         os.chmod(folder, 0o711)  # noqa: PTH101, S103 - jobs' users must be able to traverse it
     _run_empty_job(sandboxes, folder, [*_code_paths(), *paths])

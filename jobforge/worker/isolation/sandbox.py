@@ -24,6 +24,8 @@ from jobforge.worker.isolation.namespaces import (
 )
 from jobforge.worker.isolation.remove_tree import remove_tree
 
+Fork = Callable[[], int]
+
 _CAP_SYS_PTRACE = 19
 
 # Folders that every user can write to. A job has private ones only if it has private mounts.
@@ -76,7 +78,7 @@ class Sandbox:
         """Run `measure` with the right to read the job's processes; return its result."""
         if self.user is None or can_trace():
             return measure()
-        return self.user.call(measure)
+        return self.user.call(os.fork, measure)
 
     @property
     def cgroup(self) -> Cgroup | None:
@@ -116,11 +118,13 @@ class Sandboxes:
     def __init__(
         self,
         level: IsolationLevel,
+        fork: Fork,
         *,
         users: UserPool | None,
         processes: int,
         cgroups: Cgroups | None = None,
     ) -> None:
+        self._fork = fork
         self._users = users
         self._processes = processes
         self._cgroups = cgroups
@@ -131,6 +135,10 @@ class Sandboxes:
         self._busy: dict[int, Sandbox] = {}
         self._old_cgroups: list[Cgroup] = []
         self._mtimes = {path: _read_mtime(path) for path in _SHARED_FOLDERS}
+
+    def set_fork(self, fork: Fork) -> None:
+        """Use this fork function from now on."""
+        self._fork = fork
 
     @property
     def fds(self) -> list[int]:
@@ -163,8 +171,8 @@ class Sandboxes:
 
     def fork(self, sandbox: Sandbox) -> int:
         if sandbox.slot is None or self._namespaces is None:
-            return os.fork()
-        return self._namespaces.fork_into(sandbox.slot.namespace)
+            return self._fork()
+        return self._namespaces.fork_into(sandbox.slot.namespace, self._fork)
 
     def kill(self, sandbox: Sandbox) -> None:
         """Kill all processes of the job at once, so that none can escape by a fork."""
@@ -173,7 +181,7 @@ class Sandboxes:
                 sandbox.is_dead = True
                 sandbox.slot.namespace.kill()
         elif sandbox.user is not None:
-            sandbox.user.kill_all()
+            sandbox.user.kill_all(self._fork)
 
     def release(self, sandbox: Sandbox, known: Iterable[int]) -> None:
         """Clean up after the end of the job's process: kill its leftovers and reuse its slot.
@@ -229,7 +237,7 @@ class Sandboxes:
 
     def _new_slot(self, namespaces: PidNamespaces) -> _Slot:
         cgroup = None if self._cgroups is None else self._cgroups.create(self._processes)
-        return _Slot(namespaces.create(), cgroup)
+        return _Slot(namespaces.create(self._fork), cgroup)
 
     def _clear_slot(self, sandbox: Sandbox, slot: _Slot) -> None:
         # The job's leftover processes have lost their parents, so they are the keeper's children.
@@ -248,13 +256,13 @@ class Sandboxes:
         children = proc.read_children(self._pid)
         left = None if children is None else children.difference(known)
         if left is None or any(read_uid(pid) in {user.uid, None} for pid in left):
-            user.kill_all()
+            user.kill_all(self._fork)
         changed = [path for path in _SHARED_FOLDERS if _read_mtime(path) != self._mtimes[path]]
         if not changed:
             return
         left_files = [path for folder in changed for path in _list_files(user.uid, folder)]
         if left_files:
-            user.call(lambda: _remove_all(left_files))
+            user.call(self._fork, lambda: _remove_all(left_files))
         self._mtimes |= {path: _read_mtime(path) for path in changed}
 
 

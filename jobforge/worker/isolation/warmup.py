@@ -1,8 +1,8 @@
 """Warm up the zygote: run an empty job in it before the first fork.
 
 Python specializes code while it runs, and caches attribute lookups. It stores both in code objects
-and types, so without the warm-up each fork writes to 80 more pages, which the kernel has to copy:
-0.2 ms of CPU per job (docs/decisions/0020).
+and types, so without the warm-up each fork writes to 60 more pages, which the kernel has to copy
+(docs/decisions/0020).
 """
 
 import signal

@@ -29,6 +29,7 @@ from jobforge.sdk.loader import load_app
 from jobforge.worker.isolation import environment, limits
 from jobforge.worker.isolation.channel import EX_SOFTWARE
 from jobforge.worker.isolation.child import Definitions
+from jobforge.worker.isolation.fast_fork import ForkHooks, choose_fork
 from jobforge.worker.isolation.fork_server import ForkServer
 from jobforge.worker.isolation.frames import FrameDecoder, FrameKind, encode_frame
 from jobforge.worker.isolation.landlock import Landlock
@@ -59,14 +60,17 @@ def main() -> None:
 
 
 def _build_server(setup: dict[str, Json], worker: socket.socket) -> ForkServer:
+    hooks = ForkHooks()
     processes = setup["job_processes"]
     try:
         sandboxes, setup["chosen"] = set_up_isolation(setup)
         # The worker has imported the app too, and shown its output.
-        with _silence():
-            app = load_app(setup["target"])
-        definitions = _prepare_definitions(app, setup)
+        with hooks.watch_registrations():
+            with _silence():
+                app = load_app(setup["target"])
+            definitions = _prepare_definitions(app, setup)
         if setup["is_traced"]:
+            # Not watched: the hooks of the SDK do nothing after the warm-up.
             tracing.prepare_child_tracing()
         warm_up(app.client)
     except Exception as error:  # noqa: BLE001 - any error is sent to the worker
@@ -74,8 +78,11 @@ def _build_server(setup: dict[str, Json], worker: socket.socket) -> ForkServer:
         sys.exit(EX_SOFTWARE)
     _prepare_process(setup["job_environment"])
     landlock = Landlock([Path(path) for path in setup["secret_files"]])
+    fork = choose_fork(hooks)
+    if sandboxes is not None:
+        sandboxes.set_fork(fork)
     server = ForkServer(
-        *(definitions, worker, setup["folder"], landlock),
+        *(definitions, worker, setup["folder"], fork, landlock),
         sandboxes=sandboxes,
         processes=processes,
     )

@@ -41,7 +41,7 @@ FIELDS = {
     "created_at": "When it was created.",
     "created_before": "Match jobs created before this time.",
     "created_by": "Who created it: a key, a user or a database login.",
-    "cron": "Cron expression of a schedule.",
+    "cron": "Cron expression or interval of a schedule.",
     "data": "Content of the entry.",
     "days_ahead": "Number of coming days that have a partition.",
     "dead": "Number of last attempts that failed: the job is dead.",

@@ -1,4 +1,4 @@
-"""Triggers that code declares for its definitions: `@jf.job(cron=…)`, `@jf.job(on_event=…)`."""
+"""Triggers that code declares for its definitions: `@jf.job(cron=…)`, `every=…`, `on_event=…`."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypedDict
@@ -18,7 +18,10 @@ _EVENT_ONLY = ("where", "dedupe", "dedupe_key")
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule of one tenant, of every tenant (`"*"`), or of the app's own tenant (None)."""
+    """A schedule of one tenant, of every tenant (`"*"`), or of the app's own tenant (None).
+
+    `cron` may be an interval, such as `@every 30s`.
+    """
 
     type: ClassVar = "schedule"
     cron: str
@@ -87,6 +90,7 @@ class TriggerSettings(TypedDict, total=False):
     """
 
     cron: str | None
+    every: Duration | None
     tz: str | None
     catch_up: CatchUpOption | None
     catch_up_limit: int | None
@@ -101,27 +105,27 @@ class TriggerSettings(TypedDict, total=False):
 
 
 def read_trigger(settings: TriggerSettings) -> DeclaredTriggerSettings | None:
-    """Return the schedule or event trigger, or None without `cron` and `on_event`.
+    """Return the schedule or event trigger, or None without `cron`, `every` and `on_event`.
 
     Raises Invalid for a schedule that never fires, an invalid filter or template, and settings that
     do not apply to the trigger.
     """
     given = {name for name, value in settings.items() if value is not None}
-    if {"cron", "on_event"} <= given:
+    kinds = [name for name in ("cron", "every", "on_event") if name in given]
+    if len(kinds) > 1:
         raise Invalid(
-            "cron and on_event cannot both be set; declare the event trigger on a separate job",
-            field="on_event",
+            f"{kinds[0]} and {kinds[1]} cannot both be set; declare the second trigger on a"
+            " separate job",
+            field=kinds[1],
         )
-    if "cron" not in given:
-        _refuse_given(given, _SCHEDULE_ONLY, "a schedule; set cron")
-    if "on_event" not in given:
+    if kinds in ([], ["on_event"]):
+        _refuse_given(given, _SCHEDULE_ONLY, "a schedule; set cron or every")
+    if kinds != ["on_event"]:
         _refuse_given(given, _EVENT_ONLY, "an event trigger; set on_event")
-    if "cron" in given:
-        return _read_schedule(settings)
-    if "on_event" in given:
-        return _read_event_trigger(settings)
-    _refuse_given(given, ("tenant", "payload"), "a trigger; set cron or on_event")
-    return None
+    if not kinds:
+        _refuse_given(given, ("tenant", "payload"), "a trigger; set cron, every or on_event")
+        return None
+    return _read_event_trigger(settings) if kinds == ["on_event"] else _read_schedule(settings)
 
 
 def _refuse_given(given: set[str], names: tuple[str, ...], missing: str) -> None:
@@ -131,12 +135,15 @@ def _refuse_given(given: set[str], names: tuple[str, ...], missing: str) -> None
 
 
 def _read_schedule(settings: TriggerSettings) -> Schedule:
-    from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
-    from jobforge.scheduler import template  # noqa: PLC0415 - most jobs have no schedule
+    from jobforge.scheduler import interval, template  # noqa: PLC0415 - most jobs have no schedule
+    from jobforge.scheduler.cron import TENANT_ZONE  # noqa: PLC0415 - most jobs have no schedule
 
-    cron, zone = settings.get("cron") or "", settings.get("tz") or crons.TENANT_ZONE
+    every, zone = settings.get("every"), settings.get("tz") or TENANT_ZONE
+    cron = settings.get("cron") or ""
+    if every is not None:
+        cron = interval.write_interval(to_seconds(every, "every"), field="every")
     payload = settings.get("payload")
-    crons.parse(cron, "UTC" if zone == crons.TENANT_ZONE else zone)
+    interval.parse_times(cron, "UTC" if zone == TENANT_ZONE else zone)
     template.check(payload or {}, roots=template.SCHEDULE_ROOTS)
     catch_up_limit = settings.get("catch_up_limit")
     return Schedule(

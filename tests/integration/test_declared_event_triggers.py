@@ -223,10 +223,10 @@ def test_only_events_that_meet_all_conditions_create_jobs(
         ({"on_event": "a", "dedupe_key": "{{event.b}}"}, "dedupe_key", "set dedupe"),
         ({"on_event": "a", "dedupe": 1, "dedupe_key": "{{b}}"}, "dedupe_key", "must start with"),
         ({"on_event": "a", "dedupe": -1}, "dedupe", "not negative"),
-        ({"on_event": "a", "overlap": "skip"}, "overlap", "requires a schedule; set cron"),
+        ({"on_event": "a", "overlap": "skip"}, "overlap", "requires a schedule; set cron or every"),
         ({"cron": "@daily", "dedupe": 1}, "dedupe", "requires an event trigger; set on_event"),
         ({"where": []}, "where", "requires an event trigger; set on_event"),
-        ({"tenant": "*"}, "tenant", "requires a trigger; set cron or on_event"),
+        ({"tenant": "*"}, "tenant", "requires a trigger; set cron, every"),
     ],
 )
 def test_invalid_settings_of_an_event_trigger_are_refused_at_declaration(

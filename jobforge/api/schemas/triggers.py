@@ -25,7 +25,8 @@ CronText = Annotated[
     Field(
         min_length=1,
         max_length=MAX_LENGTH,
-        description="Cron expression with five fields, or a name such as @daily.",
+        description="Cron expression with five fields, a name such as @daily, or an interval such"
+        " as @every 30s.",
         examples=["0 9 * * MON-FRI"],
     ),
 ]

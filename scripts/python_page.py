@@ -41,7 +41,7 @@ It is generated from the docstrings. To learn how to use them, start with the gu
 | declare jobs | [`JobForge.job`](#jobforgejob) |
 | enqueue a job, with options | [`Definition.enqueue`](#definitionenqueue), [`Definition.using`](#definitionusing) |
 | wait for a result | [`Handle.result`](#handleresult) |
-| report progress, use secrets and steps in a handler | [`Context`](#context) |
+| report progress, use secrets and steps in a job | [`Context`](#context) |
 | combine jobs | [`JobForge.workflow`](#jobforgeworkflow), [`JobForge.batch`](#jobforgebatch) |
 | list and change jobs through a server | [`Client`](#client) |
 | test jobs | [Testing](#testing) |
@@ -51,9 +51,6 @@ yourself.
 
 **Async code:** "Async: `await aenqueue(…)`" at the end of a description names the async form of a method,
 which has the same arguments and the same result.
-
-**Defaults:** you can also omit the two options that are shown without a default. `key` of
-[job](#jobforgejob) is then the function's name, and `open` of [batch](#jobforgebatch) is false.
 
 | Type | Meaning |
 |---|---|
@@ -70,12 +67,12 @@ which has the same arguments and the same result.
 | `OnParentFailure` | `"cancel"`, `"run"` or `"wait"`: [Workflows](workflows.md) |
 | `Enqueuer` | definition with options, as `definition.using(…)` returns it. It has the methods `using`, `enqueue`, `enqueue_many`, `args` and `node` of [Definition](#definition) |
 | `Args`, `AnyArgs` | arguments of one job, as `definition.args(…)` returns them |
-| `Arguments` | dict of the handler's arguments by name |
+| `Arguments` | dict of the job's arguments by name |
 | `Parent` | handle, node, inner workflow, or UUID of a job |
 | `TenantScope` | `with` block, as `jf.tenant(…)` returns it |
 | `Transaction` | `with` or `async with` block that returns a psycopg connection |
 | `Artifacts` | an opened [artifact store](artifacts.md) |
-| `NoOpAwaitable` | result of a method for sync and async handlers: a sync handler ignores it, an async handler awaits it |
+| `NoOpAwaitable` | result of a method for sync and async functions: a sync function ignores it, an async function awaits it |
 """  # noqa: E501 - rows of a table
 
 _ERRORS = """\
@@ -286,7 +283,8 @@ def _class(documented: Documented) -> Iterator[str]:
     yield from _head(documented, bodies)
     if documented.has_fields:
         lines = [line for body in reversed(bodies) for line in _field_lines(documented, body)]
-        yield "```python3\n{}\n```\n".format("\n".join(lines))
+        fields = "\n".join(f"    {line}" for line in lines)
+        yield f"```python3\nclass {documented.name}:\n{fields}\n```\n"
     members = _public_members(documented, bodies)
     yield from _attributes(documented.name, members)
     if documented.name == "JobForge":

@@ -74,8 +74,12 @@ def _member(field: ast.AnnAssign) -> str:
     text = format_annotation(field.annotation)
     name = ast.unparse(field.target)
     is_optional = text.endswith("| None") or text in {"Any", "Dedupe", "Json"}
-    default = "None" if is_optional else _setting_defaults().get(name)
+    default = "None" if is_optional else {**_DEFAULTS, **_setting_defaults()}.get(name)
     return f"{name}: {text}" + (f" = {default}" if default else "")
+
+
+# Defaults of options that are computed in code.
+_DEFAULTS = {"key": "function.__name__", "open": "False"}
 
 
 @cache

@@ -33,6 +33,13 @@ select p.proname as name, pg_get_function_arguments(p.oid) as arguments,
    and has_function_privilege('jobforge_server', p.oid, 'execute')
 """
 _ROLES = ["client", "service", "worker", "admin", "backup"]
+# The readers of the index, and the roles whose functions are for them. The first match applies.
+_AUDIENCES = {
+    "Functions for applications": ["client", "service"],
+    "Functions for workers and schedulers": ["worker"],
+    "Functions for operators": ["admin", "backup"],
+    "Functions for the HTTP server": [],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ def page(conn: Connection) -> str:
         "\n".join(writer.entry(name, part.split("\n", 1)[1])) + "\n" if name else part
         for part, name in zip(parts, names, strict=True)
     ]
-    return "".join(written).replace("{{index}}", _index(parts, names)).rstrip() + "\n"
+    return "".join(written).replace("{{index}}", _index(parts, names, functions)).rstrip() + "\n"
 
 
 def _function(row: dict[str, Any]) -> Function:
@@ -182,19 +189,31 @@ def _entry_name(part: str, functions: dict[str, Function]) -> str | None:
     return heading[1] if heading and heading[1] in functions else None
 
 
-def _index(parts: list[str], names: list[str | None]) -> str:
-    rows: dict[str, list[str]] = {}
+def _index(parts: list[str], names: list[str | None], functions: dict[str, Function]) -> str:
+    rows: dict[str, dict[str, list[str]]] = {audience: {} for audience in _AUDIENCES}
     section = ""
     for part, name in zip(parts, names, strict=True):
         if part.startswith("## "):
             section = part.splitlines()[0].removeprefix("## ")
         elif name:
-            rows.setdefault(section, []).append(f"[`{name}`](#{name})")
-    cells = [
+            subjects = rows[_find_audience(functions[name].roles)]
+            subjects.setdefault(section, []).append(f"[`{name}`](#{name})")
+    return "\n\n".join(_index_table(audience, subjects) for audience, subjects in rows.items())
+
+
+def _find_audience(roles: list[str]) -> str:
+    for audience, members in _AUDIENCES.items():
+        if not members or set(members) & set(roles):
+            return audience
+    raise ValueError(roles)
+
+
+def _index_table(audience: str, subjects: dict[str, list[str]]) -> str:
+    rows = [
         f"| [{section}](#{re.sub(r'[^a-z0-9]+', '-', section.lower())}) | {', '.join(links)} |"
-        for section, links in rows.items()
+        for section, links in subjects.items()
     ]
-    return "\n".join(["| Subject | Functions |", "|---|---|", *cells])
+    return "\n".join([f"{audience}:", "", "| Subject | Functions |", "|---|---|", *rows])
 
 
 def _read_errors(functions: dict[str, Function]) -> dict[str, dict[str, str]]:

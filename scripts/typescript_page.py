@@ -36,6 +36,36 @@ await jf.register();
 const handle = await double.using({ priority: 10 }).enqueue({ number: 21 });
 console.log(await handle.result({ timeout: "30s" })); // 42, if a worker runs
 ```
+
+The examples below continue this one. Enqueue in a transaction (`JobForge`, `Enqueuer`):
+
+```ts
+await jf.transaction("acme", async (tx) => {
+  await tx.query("insert into numbers (number) values ($1)", [21]);
+  await double.using({ conn: tx, key: "number:21" }).enqueue({ number: 21 });
+});
+```
+
+Query, cancel and retry jobs (`Client`):
+
+```ts
+const dead = await jf.client.listJobs({ state: ["dead"], definition: "double" });
+for (const job of dead) await jf.client.retryJob(job.id);
+console.log(await jf.client.explainJob(handle.id));
+```
+
+Enqueue over HTTP, without a database connection (`ServerClient`):
+
+```ts
+import { ServerClient } from "@jobforge/sdk/http";
+
+const server = new ServerClient({ url: "https://jobs.example.com", key: "jf_…" });
+const created = await server.enqueue({ definition: "double", payload: { number: 21 } });
+console.log((await server.getJob(created.id)).state);
+```
+
+[TypeScript workers](typescript-worker.md#run-a-worker-in-your-own-program) has an example of
+`Worker`, and [TypeScript](typescript.md#steps) of `Context` with steps.
 """
 
 # Each package: its module, its groups of exports, and types that are not exported but used in

@@ -168,7 +168,7 @@ def _add_cors(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
         allow_origins=origins,
         allow_methods=["*"],
         allow_headers=[
-            *("Authorization", "Content-Type", "Idempotency-Key", "traceparent"),
+            *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "traceparent"),
             TENANT_HEADER,
         ],
         expose_headers=_EXPOSED_HEADERS,

@@ -77,9 +77,9 @@ class BatchHandle(GroupHandle[WorkflowInfo]):
 class Batch(GroupBlock):
     """A batch under construction, in a `with` or `async with` block.
 
-    By default all jobs are created together at the end of the block, and an error in the block
-    creates nothing. With `open=True`, jobs are created during the block, 1,000 at a time, so their
-    number is unlimited; the end of the block closes the batch.
+    By default, all jobs are created together when the block ends. If the block raises an error, no
+    jobs are created. With `open=True`, jobs are created during the block, 1,000 at a time, so their
+    number is unlimited, and the batch is closed when the block ends.
     """
 
     def __init__(self, client: EngineClient, **options: Unpack[BatchOptions]) -> None:

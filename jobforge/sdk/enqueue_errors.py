@@ -29,7 +29,7 @@ def with_hint(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401
     """Return the error of an enqueue with a hint; `conn` is the caller's connection, if any."""
     advice = None
     if isinstance(error, UnknownDefinition):
-        advice = "Start a worker of this app, or call jf.register() with a login in jobforge_worker"
+        advice = "Start a worker of this app, or call jf.register() as a member of jobforge_worker"
     elif isinstance(error, TenantRequired) and conn is not None:
         advice = (
             "Grant jobforge_service to the connection's login, or"

@@ -79,8 +79,8 @@ class WorkflowHandle(GroupHandle[WorkflowDetail]):
 class Workflow(GroupBlock, WorkflowItem):
     """A workflow under construction, in a `with` or `async with` block.
 
-    Within the block, `definition.node(…)` adds a job. The end of the block enqueues the workflow,
-    which then has a handle. An error in the block enqueues nothing.
+    Within the block, `definition.node(…)` adds a job. When the block ends, JobForge enqueues the
+    workflow and sets `handle`. If the block raises an error, JobForge enqueues nothing.
     """
 
     def __init__(self, client: EngineClient, name: str, **options: Unpack[WorkflowOptions]) -> None:

@@ -182,3 +182,15 @@ def test_only_pages_of_allowed_origins_may_read_responses() -> None:
         assert answer.status_code == status
         assert ("access-control-allow-origin" in answer.headers) == (status == 200)
         assert "access-control-allow-credentials" not in answer.headers
+
+
+def test_a_page_of_an_allowed_origin_may_resume_the_stream() -> None:
+    client = TestClient(create_app(Config(cors_origins=("https://app.example",))))
+    asked = {
+        "origin": "https://app.example",
+        "access-control-request-method": "GET",
+        "access-control-request-headers": "authorization, last-event-id",
+    }
+    answer = client.options(f"{PREFIX}/stream", headers=asked)
+    assert answer.status_code == 200
+    assert "Last-Event-ID" in answer.headers["access-control-allow-headers"]

@@ -38,6 +38,7 @@ def test_the_sql_of_readme_and_reference_runs_from_top_to_bottom(
 
 # What a page expects before its SQL. It is rolled back, because all tests share the roles.
 BEFORE = {
+    "docs/backup.md": "",
     "docs/deploy.md": "",
     "docs/doctor.md": "",
     "docs/howto/multi-tenant.md": "",
@@ -48,7 +49,6 @@ BEFORE = {
         create role app; create table users (email text);
         select jobforge.put_definition('send_welcome', 1)""",
     "docs/install.md": "create role authenticator",
-    "docs/operations.md": "",
     "docs/limits.md": "select jobforge.put_definition('sync_account', 1)",
     "docs/pgbouncer.md": "create role app",
     "docs/statistics.md": "",

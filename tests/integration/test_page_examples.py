@@ -26,6 +26,7 @@ SURROUNDINGS = {
     "docs/redaction.md": "",
     "docs/pgbouncer.md": "",
     "docs/sql.md": "",
+    "docs/workflows.md": "",
     "docs/commands.md": APP,
     "docs/resource-limits.md": APP,
     "docs/reports.md": APP,
@@ -33,26 +34,6 @@ SURROUNDINGS = {
     "docs/connectors.md": f"""{APP}
 lent = jf.transaction()
 tx = lent.__enter__()
-""",
-    "docs/workflows.md": f"""{APP}
-@jf.job
-def resize(photo: str) -> None: ...
-@jf.job
-def publish(photo: str) -> None: ...
-@jf.job
-def archive(photo: str) -> None: ...
-@jf.job
-def scan(page: int) -> None: ...
-@jf.job
-def count(page: str) -> None: ...
-@jf.job
-def total() -> None: ...
-@jf.job
-def alarm() -> None: ...
-
-jf.register()
-photo, pages = "sea.jpg", ["one", "two"]
-other = resize.enqueue("hills.jpg")
 """,
 }
 
@@ -115,7 +96,7 @@ def _blocks(page: str) -> list[str]:
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     # No worker runs here, so nothing waits for a result.
     blocks = [re.sub(r"handle\.result\(.*?\)", "handle.detail()", block) for block in blocks]
-    return sorted(blocks, key=lambda block: not block.startswith("@"))
+    return sorted(blocks, key=lambda block: not block.startswith(("@", "from ", "import ")))
 
 
 def _run(block: str, names: dict[str, Any], runner: asyncio.Runner) -> None:

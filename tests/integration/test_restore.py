@@ -1,4 +1,4 @@
-"""A logical backup, restored into a new cluster by the commands of docs/operations.md."""
+"""A logical backup, restored into a new cluster by the commands of docs/backup.md."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": POSTGRES_15})
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "backup.md"
 
 # How many more transactions the first cluster has had than a new one: a restore takes a few
 # thousand.
@@ -77,13 +77,13 @@ class Backup:
 
 def _commands(heading: str) -> list[str]:
     """Return the commands of the first console block under a heading of the page."""
-    section = PAGE.read_text(encoding="utf-8").split(f"### {heading}\n")[1]
+    section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1]
     block = re.findall(r"^ *```console\n(.*?)^ *```", section, re.MULTILINE | re.DOTALL)[0]
     return [line.strip()[2:] for line in block.splitlines()]
 
 
 def _login(heading: str) -> str:
-    section = PAGE.read_text(encoding="utf-8").split(f"### {heading}\n")[1]
+    section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1]
     return str(re.findall(r"^```sql\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0])
 
 

@@ -13,6 +13,7 @@ from jobforge.sdk.enqueue_options import EnqueueOptions
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "python.md"
+_UPGRADED = "{'customer': 'Ada', 'cents': 150}"
 
 
 def test_the_examples_of_the_guide_run_from_top_to_bottom(
@@ -22,6 +23,8 @@ def test_the_examples_of_the_guide_run_from_top_to_bottom(
     conn.execute("create table users (email text)")
     printed = run_page(PAGE, database)
     assert "created" in printed
+    for result in ("left", "1000", "3", "1", "canceled", "invalid_payload", _UPGRADED):
+        assert result in printed.splitlines()
     assert conn.execute("select email from users").fetchall() == [{"email": "ada@example.com"}]
 
 

@@ -82,7 +82,7 @@ export class JobForge {
   }
 
   /**
-   * Run `within` with this tenant as the ambient tenant: jobs that it enqueues belong to this
+   * Run `within` with this tenant as the default tenant: jobs that it enqueues belong to this
    * tenant unless they name another.
    */
   tenant<T>(tenant: string, within: () => T): T {

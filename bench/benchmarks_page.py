@@ -1,7 +1,8 @@
 """Write the blocks and plots of docs/benchmarks.md from results; its prose is written manually.
 
 A block is the text between `<!-- bench: name -->` and `<!-- end -->`, which this module replaces.
-Plots are in the folder assets/bench/ next to the page.
+The block with the targets is in benchmark-details.md. Plots are in the folder assets/bench/. Both
+are next to the page.
 """
 
 import re
@@ -32,6 +33,7 @@ from workloads import FLOOR, JOBFORGE
 
 _BLOCK = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _ASSETS = Path("assets") / "bench"
+_DETAILS = "benchmark-details.md"
 _STEADY = tuple(pickup_latency.name_steady(2_000, share) for share in ("p50", "p99"))
 _RATES = (
     execution_throughput.DRAIN,
@@ -90,17 +92,18 @@ _LINES = {
 
 
 def write_page(path: Path, about: Facts, results: Results, left_out: dict[str, str]) -> None:
-    """Replace the blocks that the page has, and write the plots."""
+    """Replace the blocks of the page and of the page with the details, and write the plots."""
     assets = path.parent / _ASSETS
     assets.mkdir(parents=True, exist_ok=True)
     for name, picture in _draw_plots(results):
         (assets / f"{name}.svg").write_text(picture)
     blocks = _blocks(about, results, left_out)
-    path.write_text(
-        _BLOCK.sub(
-            lambda found: f"{found[1]}\n{blocks[found[2]]()}\n\n{found[3]}", path.read_text()
+    for page in filter(Path.exists, (path, path.with_name(_DETAILS))):
+        page.write_text(
+            _BLOCK.sub(
+                lambda found: f"{found[1]}\n{blocks[found[2]]()}\n\n{found[3]}", page.read_text()
+            )
         )
-    )
 
 
 def _blocks(
@@ -203,6 +206,8 @@ def _tabulate_points(results: Results, figure: str, what: str) -> list[list[str]
     counts = sorted({count for each in values.values() for count in each})
     if not counts:
         return []
+    if figure == scaling.HELD_SNAPSHOT:  # the plot shows the points between
+        counts = [counts[0], counts[-1]]
     head = [[f"jobs/s by number of {what}", *(svg_plots.format_tick(count) for count in counts)]]
     head.append(["---"] * len(head[0]))
     return head + [
@@ -222,7 +227,7 @@ def _render_jobforge_only(results: Results) -> str:
 
 def _render_left_out(left_out: dict[str, str]) -> str:
     if not left_out:
-        return "The run left out no system."
+        return "All systems completed the run."
     return "\n".join(f"- {name}: {reason}" for name, reason in left_out.items())
 
 

@@ -21,7 +21,7 @@ _PYTHON = frozenset(name for name, rival in RIVALS.items() if rival.python)
 _KEEPING_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
 _WAL = (resource_usage.WAL_ENQUEUE, resource_usage.WAL_RUN)
 _LABELS = {
-    "cancel of a job that ignores it": "cancel, for a job that does not check for cancellation",
+    "cancel of a job that ignores it": "cancel, for jobs that do not check for cancellation",
     "uncapped, beside a full cap": "jobs without a limit, next to a definition at its limit",
     "under a cap": "jobs under a concurrency limit",
     "MB at 10 %": "memory after a tenth of the jobs (MB)",

@@ -1,4 +1,4 @@
-"""Writes docs/api.md, the HTTP API reference, from the OpenAPI document."""
+"""Writes docs/api.md, the HTTP API reference, from the OpenAPI document and api_examples.md."""
 
 import json
 import re
@@ -12,6 +12,7 @@ from jobforge.api.caller import TENANT_HEADER
 from jobforge.config import Config
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
+_EXAMPLES = Path(__file__).with_name("api_examples.md")
 
 _HEAD = """\
 # HTTP API
@@ -26,9 +27,18 @@ use the API, start with the [HTTP API guide](http.md).
 - **Tenant:** a super admin names the tenant in the header `X-JobForge-Tenant`, which all routes
   except those for health and sessions accept.
 - **Bodies:** requests and responses are JSON. The types link to their [fields](#objects).
-- **Lists:** a response with `next` is a page; pass `next` as `cursor` to get the next one.
+- **Lists:** *items of* a type means an object whose member `items` is a list of this type. A *page
+  of* a type also has the member `next`: pass it as `cursor` to get the next page. On the last page,
+  `next` is null.
 - **Errors:** every route can respond with an [error](#errors), and almost all routes with the
   statuses COMMON. Each route lists its other statuses.
+
+The examples use `$URL` for the address of the API, and `$KEY` for a super admin's key:
+
+```console
+$ export URL=http://127.0.0.1:8700/api/v1
+$ export KEY=jf_…
+```
 
 For generated clients, a server serves the OpenAPI document at `/api/v1/openapi.json`, and
 `jobforge openapi` prints it. This page is written from it.
@@ -60,6 +70,10 @@ _INTROS = {
 _AREAS = {"worker": "Worker protocol"}
 # Pydantic writes the largest integer of Postgres as a float, which rounds it up.
 _MOST = 2**63 - 1
+# Numbers without a bound of their own have this one, because JSON parsers differ above it.
+_NO_BOUND = 1e15
+_LIST = re.compile(r"(Page|Items)_(\w+)_")
+_LIST_NAMES = {"Page": "page of", "Items": "items of"}
 
 
 def page() -> str:
@@ -86,13 +100,26 @@ def _common_errors(document: dict[str, Any]) -> list[str]:
 
 def _routes(document: dict[str, Any], common: list[str]) -> Iterator[str]:
     areas: dict[str, list[str]] = {}
+    examples = _read_examples()
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             text = "\n".join(_route(method.upper(), path, operation, common))
-            areas.setdefault(operation["tags"][0], []).append(text)
+            example = examples.pop(f"{method.upper()} {path}", "")
+            areas.setdefault(operation["tags"][0], []).append(text + example)
+    if examples:
+        raise ValueError(f"examples of unknown routes: {list(examples)}")
     for area, routes in areas.items():
         yield f"## {_AREAS.get(area, area.capitalize())}\n\n{_INTROS[area]}\n"
         yield from routes
+
+
+def _read_examples() -> dict[str, str]:
+    """Return the text of each example by its route."""
+    _, *parts = re.split(r"^### (.+)\n", _EXAMPLES.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {
+        route: f"\nExample:\n\n{text.strip()}\n"
+        for route, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def _route(method: str, path: str, operation: dict[str, Any], common: list[str]) -> Iterator[str]:
@@ -160,6 +187,8 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
     yield "## Objects\n"
     sent = _request_schemas(document)
     for name, schema in sorted(document["components"]["schemas"].items()):
+        if _LIST.fullmatch(name):
+            continue
         yield f"### {name}\n"
         if "description" in schema:
             yield f"{schema['description'].strip()}\n"
@@ -194,7 +223,10 @@ def _errors(document: dict[str, Any]) -> Iterator[str]:
 def _type(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
-        return f"[{name}](#{name.lower()})"
+        found = _LIST.fullmatch(name)
+        prefix = f"{_LIST_NAMES[found[1]]} " if found else ""
+        element = found[2] if found else name
+        return f"{prefix}[{element}](#{element.lower()})"
     if "anyOf" in schema:
         return " or ".join(_type(option) for option in schema["anyOf"])
     if "enum" in schema:
@@ -204,7 +236,11 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}"
     kind = schema.get("format") or schema.get("type") or "any JSON"
-    bounds = [f"{word} {_bound(schema[name])}" for name, word in _BOUNDS.items() if name in schema]
+    bounds = [
+        f"{word} {_bound(schema[name])}"
+        for name, word in _BOUNDS.items()
+        if name in schema and schema[name] != _NO_BOUND
+    ]
     return " ".join([kind, *bounds])
 
 

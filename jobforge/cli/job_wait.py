@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from jobforge import calls
+from jobforge.calls.job_log import JobLogReader
 from jobforge.cli import output
 from jobforge.cli.context import TenantSession
 from jobforge.errors import Json, WaitTimeout
@@ -22,9 +22,6 @@ TimeoutOption = Annotated[
     typer.Option(metavar="DURATION", help="Maximum wait, such as 90s. Default: no limit."),
 ]
 
-_FINAL_STATES = {"succeeded", "canceled", "dead"}
-_NOTE_KINDS = ("progress", "log", "event")
-_PAGE = 200
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
@@ -39,17 +36,15 @@ def wait_for_job(
 
     Raises WaitTimeout, NotFound.
     """
-    last_at: datetime | None = None
+    log = JobLogReader(job_id)
     for history in _poll_job(session, job_id, timeout_s):
         # Read notes after the state: the notes of a job are stored before its completion.
         while on_note is not None:
-            notes = _list_notes(session, job_id, last_at)
-            for note in notes:
+            for note in log.take_new(session.run(log.build_call())):
                 on_note(note)
-                last_at = note.at
-            if len(notes) < _PAGE:
+            if not log.has_more:
                 break
-        if history.job.state in _FINAL_STATES:
+        if history.job.state.is_final:
             return history.job
     raise WaitTimeout(f"Job {job_id} did not finish within {timeout_s:g} seconds")
 
@@ -98,10 +93,6 @@ def _poll_job(
         if left <= 0:
             return
         time.sleep(min(pause, left))
-
-
-def _list_notes(session: TenantSession, job_id: UUID, after: datetime | None) -> list["JobEvent"]:
-    return session.run(calls.list_notes(job_id, after=after, kinds=_NOTE_KINDS, limit=_PAGE))
 
 
 def format_note(note: JobEvent) -> str:

@@ -6,6 +6,7 @@ as on a database. Not every call has a method: `client.run(call)` accepts any.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
@@ -19,6 +20,7 @@ from jobforge.client.request import ApiRequest
 from jobforge.client.stream import StreamEvent
 from jobforge.client.transport import AsyncTransport, Transport
 from jobforge.security import api_keys
+from jobforge.types.job_history import JobEvent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -197,7 +199,16 @@ class Client(ClientOperations):
         after: str | None = None,
     ) -> Iterator[StreamEvent]:
         """Yield events of jobs until the caller stops. `after` is the last event's ID."""
-        return stream.read(self._transport, stream.StreamState(jobs, definitions, states, after))
+        reading = stream.stream_jobs(jobs, definitions, states, after)
+        return stream.read(self._transport, reading)
+
+    def follow_job(self, job_id: UUID, *, after: datetime | None = None) -> Iterator[JobEvent]:
+        """Yield a job's log lines, progress and events, past and new, until the job has finished.
+
+        The last one has the kind `end`; its data has the job's final state. `after` is the time of
+        the last one that you already have.
+        """
+        return stream.follow(self._transport, stream.JobLogState(job_id, after))
 
     def close(self) -> None:
         """Close the connections to the server."""
@@ -236,7 +247,12 @@ class AsyncClient(ClientOperations):
         after: str | None = None,
     ) -> AsyncIterator[StreamEvent]:
         """Like `Client.stream`, with `async for`."""
-        return stream.aread(self._transport, stream.StreamState(jobs, definitions, states, after))
+        reading = stream.stream_jobs(jobs, definitions, states, after)
+        return stream.aread(self._transport, reading)
+
+    def follow_job(self, job_id: UUID, *, after: datetime | None = None) -> AsyncIterator[JobEvent]:
+        """Like `Client.follow_job`, with `async for`."""
+        return stream.afollow(self._transport, stream.JobLogState(job_id, after))
 
     async def close(self) -> None:
         """Close the connections to the server."""

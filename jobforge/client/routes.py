@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from jobforge.calls import Call
 from jobforge.calls.call import JsonArgument
+from jobforge.calls.job_log import NOTE_KINDS
 from jobforge.client.request import (
     IDEMPOTENCY_KEY_HEADER,
     TENANT_HEADER,
@@ -29,7 +30,6 @@ T = TypeVar("T")
 CallArguments = Mapping[str, Any]
 
 _ALWAYS_WITH_BODY = {"PATCH", "PUT"}
-_ALL_NOTE_KINDS = ("progress", "log", "event")
 _LAST_KEYS = {"before", "after"}
 _SEPARATE = {"batch", "changes", "config", "filter", "options", "overrides", "settings", "workflow"}
 _OF_LEASE = {"worker_id", "job_id", "lease"}
@@ -140,7 +140,7 @@ ROUTES: Routes = {
     "get_job": Route("GET /jobs/{job_id}"),
     "list_jobs": Route("GET /jobs"),
     "list_notes": Route(
-        "GET /jobs/{job_id}/logs", rename={"kinds": "kind"}, defaults={"kind": _ALL_NOTE_KINDS}
+        "GET /jobs/{job_id}/logs", rename={"kinds": "kind"}, defaults={"kind": NOTE_KINDS}
     ),
     "list_steps": Route("GET /jobs/{job_id}/steps"),
     "explain_job": Route("GET /jobs/{job_id}/explain"),

@@ -11,7 +11,7 @@ from jobforge.artifacts import Artifacts
 from jobforge.calls import Call
 from jobforge.connectors.services import ConnectorServices
 from jobforge.errors import Json
-from jobforge.payloads.signature import Parameters, Shape
+from jobforge.payloads.signature import ANYTHING, Parameters, Shape
 from jobforge.redact import connector_scope
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import DefinitionSettings
@@ -118,7 +118,7 @@ class ConnectorTarget:
 
     @property
     def result(self) -> Shape:
-        return _ANY
+        return ANYTHING
 
 
 class _FieldParameters(Parameters):
@@ -147,7 +147,7 @@ class ConnectorDefinition(Definition[..., Json]):
         self._worker_id = worker_id
         self._services = services
         self.parameters = Parameters(("payload",), Shape(connector.payload), "payload", 1)
-        self.result = _ANY
+        self.result = ANYTHING
         super().__init__(self._run, connector.settings, client, Hooks(_do_nothing))
 
     async def _run(self, payload: Any) -> Json:  # noqa: ANN401 - the connector's model
@@ -157,9 +157,6 @@ class ConnectorDefinition(Definition[..., Json]):
         return await self._connector.run(
             ConnectorJob(payload, claimed, self._worker_id, self._services)
         )
-
-
-_ANY = Shape(Any)
 
 
 def _do_nothing() -> None:

@@ -238,7 +238,7 @@ def _unwritable(arguments: Any) -> str | None:  # noqa: ANN401 - a value of any 
 
 def _is_writable(value: Any) -> bool:  # noqa: ANN401 - any value
     try:
-        _ANYTHING.write(value)
+        ANYTHING.write(value)
     except Invalid:
         return False
     return True
@@ -262,7 +262,7 @@ def _typed_dict(table: ObjectShape) -> Any:  # noqa: ANN401 - a type created at 
 
     fields = dict(table.members)
     for name, default in table.defaults.items():
-        extra = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
+        extra = {"default": ANYTHING.write(default)} if _is_writable(default) else {}
         fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=extra)]]
     make: Any = TypedDict  # type checkers reject TypedDict with dynamic fields
     typed_dict = make(table.name, fields)
@@ -299,4 +299,4 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-_ANYTHING = Shape(Any)
+ANYTHING = Shape(Any)

@@ -16,6 +16,7 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import ConfigError, Conflict, Denied, Json
 from jobforge.observability import tracing
+from jobforge.payloads.signature import ANYTHING
 from jobforge.sdk.batch import Batch, BatchHandle, BatchOptions
 from jobforge.sdk.call_context import TenantScope, refuse_to_emit
 from jobforge.sdk.command import Command
@@ -31,12 +32,14 @@ from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.engine_location import AppLocation, DatabaseAddress
 from jobforge.sdk.enqueue import Enqueuer
 from jobforge.sdk.enqueue_options import Options, TenantRef
+from jobforge.sdk.handle import Handle
 from jobforge.sdk.hooks import Hook, Hooks
 from jobforge.sdk.job_group import WorkflowOptions
 from jobforge.sdk.pools import Pools, Sender
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
 from jobforge.types.current_job import CURRENT_JOB
+from jobforge.types.jobs import EnqueueStatus
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -183,13 +186,35 @@ class JobForge:
         """
         return Batch(self.client, **options)
 
+    def job_of(self, job_id: UUID, *, tenant: TenantRef | None = None) -> Handle[Json]:
+        """Return a handle for an existing job. Its result is the stored JSON, without a type.
+
+        The job is first read when you use the handle: then a job that does not exist raises
+        NotFound.
+        """
+        return self._build_handle(self._find_tenant(tenant), job_id)
+
+    async def ajob_of(self, job_id: UUID, *, tenant: TenantRef | None = None) -> Handle[Json]:
+        """Like `job_of`, for async code."""
+        return self._build_handle(await self._afind_tenant(tenant), job_id)
+
     def workflow_of(self, workflow_id: UUID, *, tenant: TenantRef | None = None) -> WorkflowHandle:
         """Return a handle for an existing workflow."""
         return WorkflowHandle(self.client, self._find_tenant(tenant), workflow_id)
 
+    async def aworkflow_of(
+        self, workflow_id: UUID, *, tenant: TenantRef | None = None
+    ) -> WorkflowHandle:
+        """Like `workflow_of`, for async code."""
+        return WorkflowHandle(self.client, await self._afind_tenant(tenant), workflow_id)
+
     def batch_of(self, batch_id: UUID, *, tenant: TenantRef | None = None) -> BatchHandle:
         """Return a handle for an existing batch."""
         return BatchHandle(self.client, self._find_tenant(tenant), batch_id)
+
+    async def abatch_of(self, batch_id: UUID, *, tenant: TenantRef | None = None) -> BatchHandle:
+        """Like `batch_of`, for async code."""
+        return BatchHandle(self.client, await self._afind_tenant(tenant), batch_id)
 
     def on_start(self, hook: H) -> H:
         """Register `hook(ctx)`, which runs before the function in every attempt of any job."""
@@ -315,6 +340,12 @@ class JobForge:
 
     def _find_tenant(self, tenant: TenantRef | None) -> UUID:
         return complete(self.client.find_tenant(self.client.blocking, tenant))
+
+    async def _afind_tenant(self, tenant: TenantRef | None) -> UUID:
+        return await self.client.find_tenant(self.client.awaiting, tenant)
+
+    def _build_handle(self, tenant_id: UUID, job_id: UUID) -> Handle[Json]:
+        return Handle(self.client, ANYTHING, tenant_id, job_id, EnqueueStatus.EXISTING)
 
     def _add_function(
         self, function: Callable[..., Any], settings: DefinitionSettings

@@ -96,7 +96,7 @@ def check_own_tenant(tenant: TenantRef | None, own: UUID) -> None:
 def refuse_inside_job() -> None:
     if _process_channel is not None:
         raise Conflict(
-            "A job's process has no database, so it cannot wait for other jobs or read them"
+            "A job's process has no database, so it cannot read, change or wait for other jobs"
         )
 
 

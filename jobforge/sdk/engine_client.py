@@ -169,13 +169,16 @@ class EngineClient:
         A call for a tenant names the tenant itself too, so that it takes one round trip whatever
         the login's rights are.
         """
-        refuse_inside_job()
-        return complete(_send(self.blocking, call, self.django, tenant_id))
+        return complete(self.run_separately(self.blocking, call, tenant_id))
 
     async def arun(self, call: Call[T], tenant_id: UUID | None = None) -> T:
         """Like `run`, for async code."""
+        return await self.run_separately(self.awaiting, call, tenant_id)
+
+    async def run_separately(self, sender: Sender, call: Call[T], tenant_id: UUID | None) -> T:
+        """Like `run`, as an operation."""
         refuse_inside_job()
-        return await _send(self.awaiting, call, self.django, tenant_id)
+        return await _send(sender, call, self.django, tenant_id)
 
     async def get_result(self, sender: Sender, job: Job) -> Json:
         """Return the job's result, from its row or from the artifact store."""

@@ -1,8 +1,9 @@
-"""A handle of an enqueued job: its ID, its current state, and waiting for its result."""
+"""A handle of a job: its state, waiting for its result, and actions on it."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from jobforge.errors import Invalid, JobFailed, Json, WaitTimeout
 from jobforge.payloads.signature import Shape
 from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.sdk.engine_client import EngineClient, complete
-from jobforge.types.job_history import JobHistory
+from jobforge.types.job_history import Explanation, JobEvent, JobHistory
 from jobforge.types.jobs import EnqueueStatus, Job, State
 
 T = TypeVar("T")
@@ -47,13 +48,12 @@ class WaitTarget(NamedTuple):
         )
 
 
-_FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 
 
 @dataclass(eq=False, slots=True, repr=False)  # frozen takes four times as long to create
 class Handle(Generic[R_co]):
-    """A handle of an enqueued job. Waiting polls the database with backoff and keeps nothing open.
+    """A handle of a job. Waiting polls the database with backoff and keeps nothing open.
 
     A job that was enqueued in the caller's transaction becomes visible, also to its handle, when
     that transaction commits.
@@ -107,8 +107,107 @@ class Handle(Generic[R_co]):
         stored = self._client.get_result(self._client.awaiting, job)
         return self.read_result(job, await stored)
 
+    def cancel(self, reason: str | None = None) -> State:
+        """Cancel the job; a dead job is discarded. Raises Conflict if the job has succeeded.
+
+        Returns `canceling` if the job is running: its worker then stops it.
+        """
+        return self._client.run(self._build_cancel_call(reason), self.tenant_id)
+
+    async def acancel(self, reason: str | None = None) -> State:
+        """Like `cancel`, for async code."""
+        return await self._client.arun(self._build_cancel_call(reason), self.tenant_id)
+
+    def retry(
+        self, *, payload: dict[str, Json] | None = None, attempts: int | None = None
+    ) -> "Handle[R_co]":
+        """Run a dead, finished or delayed job again; return the handle of the job that will run.
+
+        A job that succeeded or was canceled stays as it is, and a new job is created from it. So is
+        a new job with `payload`, which replaces the arguments. `attempts` is the number of further
+        attempts. Raises Conflict if the job is queued, blocked or running.
+        """
+        call = self._build_retry_call(payload, attempts)
+        return self._build_retried(self._client.run(call, self.tenant_id))
+
+    async def aretry(
+        self, *, payload: dict[str, Json] | None = None, attempts: int | None = None
+    ) -> "Handle[R_co]":
+        """Like `retry`, for async code."""
+        call = self._build_retry_call(payload, attempts)
+        return self._build_retried(await self._client.arun(call, self.tenant_id))
+
+    def reschedule(self, at: datetime | None) -> State:
+        """Change the earliest start of a job that has not started; None is as soon as possible.
+
+        Raises Conflict if the job is running or has finished.
+        """
+        return self._client.run(self._build_reschedule_call(at), self.tenant_id)
+
+    async def areschedule(self, at: datetime | None) -> State:
+        """Like `reschedule`, for async code."""
+        return await self._client.arun(self._build_reschedule_call(at), self.tenant_id)
+
+    def explain(self) -> list[Explanation]:
+        """Return the reasons why the job does not run, the decisive reason first."""
+        return self._client.run(self._build_explain_call(), self.tenant_id)
+
+    async def aexplain(self) -> list[Explanation]:
+        """Like `explain`, for async code."""
+        return await self._client.arun(self._build_explain_call(), self.tenant_id)
+
+    def logs(self, *, after: datetime | None = None, limit: int = 200) -> list[JobEvent]:
+        """Return log lines of the job, oldest first: those later than `after`, at most `limit`."""
+        return self._client.run(self._build_logs_call(after, limit), self.tenant_id)
+
+    async def alogs(self, *, after: datetime | None = None, limit: int = 200) -> list[JobEvent]:
+        """Like `logs`, for async code."""
+        return await self._client.arun(self._build_logs_call(after, limit), self.tenant_id)
+
+    def follow(self, *, after: datetime | None = None) -> Iterator[JobEvent]:
+        """Yield the job's log lines, progress and events: past ones, then each new one.
+
+        The last one has the kind `end`; its data has the job's final state. `after` is the time of
+        the last one that you already have.
+        """
+        from jobforge.sdk.job_follower import follow  # noqa: PLC0415 - kept out of zygotes
+
+        return follow(self._client, self.id, self.tenant_id, after)
+
+    def afollow(self, *, after: datetime | None = None) -> AsyncIterator[JobEvent]:
+        """Like `follow`, for `async for`."""
+        from jobforge.sdk.job_follower import afollow  # noqa: PLC0415 - kept out of zygotes
+
+        return afollow(self._client, self.id, self.tenant_id, after)
+
     def _build_get_call(self) -> Call[JobHistory]:
         return calls.get_job(self.id, tenant_id=self.tenant_id)
+
+    def _build_cancel_call(self, reason: str | None) -> Call[State]:
+        return calls.cancel_job(self.id, reason=reason, tenant_id=self.tenant_id)
+
+    def _build_retry_call(
+        self, payload: dict[str, Json] | None, attempts: int | None
+    ) -> Call[UUID]:
+        return calls.retry_job(
+            self.id, payload=payload, attempts=attempts, tenant_id=self.tenant_id
+        )
+
+    def _build_retried(self, job_id: UUID) -> "Handle[R_co]":
+        if job_id == self.id:
+            return self
+        return Handle(self._client, self._result, self.tenant_id, job_id, EnqueueStatus.CREATED)
+
+    def _build_reschedule_call(self, at: datetime | None) -> Call[State]:
+        return calls.reschedule_job(self.id, at, tenant_id=self.tenant_id)
+
+    def _build_explain_call(self) -> Call[list[Explanation]]:
+        return calls.explain_job(self.id, tenant_id=self.tenant_id)
+
+    def _build_logs_call(self, after: datetime | None, limit: int) -> Call[list[JobEvent]]:
+        return calls.list_notes(
+            self.id, after=after, kinds=["log"], limit=limit, tenant_id=self.tenant_id
+        )
 
     @property
     def _wait_target(self) -> WaitTarget:
@@ -174,7 +273,7 @@ def _pauses(timeout: Duration | None) -> Iterator[float]:
 
 
 def _is_final(job: Job) -> bool:
-    return job.state in _FINAL
+    return job.state.is_final
 
 
 def _failure(job: Job | EndedJob) -> JobFailed:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from jobforge.errors import Invalid, InvalidResult, Json
-from jobforge.payloads.signature import Shape, read_result
+from jobforge.payloads.signature import ANYTHING, Shape, read_result
 from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.sdk.outcome_exceptions import AttemptSuspended
 from jobforge.types.jsonb import decode, encode
@@ -175,7 +175,7 @@ def read_return_shape(function: Callable[..., Any]) -> Shape:
     while isinstance(function, partial):
         function = function.func
     if getattr(function, "__annotations__", {}).get("return") is None:
-        return _ANY_SHAPE
+        return ANYTHING
     return _read_annotated_shape(function)
 
 
@@ -184,7 +184,7 @@ def _read_annotated_shape(function: Callable[..., Any]) -> Shape:
     try:
         return read_result(function)
     except (Invalid, NameError):  # not a JSON type, or imported under TYPE_CHECKING only
-        return _ANY_SHAPE
+        return ANYTHING
 
 
 def _wait(key: StepKey) -> dict[str, Json]:
@@ -196,6 +196,3 @@ def _to_wait_seconds(duration: Duration, field: str) -> float:
     if seconds > _LONGEST_WAIT_S:
         raise Invalid("A job can wait for at most 366 days at a time", field=field)
     return seconds
-
-
-_ANY_SHAPE = Shape(Any)

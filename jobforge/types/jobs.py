@@ -28,6 +28,11 @@ class State(StrEnum):
     CANCELED = "canceled"
     DEAD = "dead"
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has finished. A dead job can be retried."""
+        return self in {State.SUCCEEDED, State.CANCELED, State.DEAD}
+
 
 class Outcome(StrEnum):
     """Outcome of an attempt."""

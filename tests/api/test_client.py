@@ -383,6 +383,37 @@ async def test_a_stream_resumes_after_its_last_event(api: ApiServer) -> None:
         listening.cancel()
 
 
+@pytest.mark.anyio
+async def test_a_job_is_followed_until_it_has_finished(api: ApiServer) -> None:
+    enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+    [job] = claim(api.conn, WORKER, tenants=[api.b.tenant_id], definitions=["plain@1"])
+    job_id = job["job_id"]
+    async with AsyncClient(api.url, api.b.keys["viewer"]) as client:
+        following = client.follow_job(job_id)
+        note(api.conn, WORKER, [job], "log", message="one")
+        note(api.conn, WORKER, [job], "progress", done=1)
+        live = [await anext(following), await anext(following)]
+        complete(api.conn, WORKER, [job], "succeeded")
+        live += [event async for event in following]
+        with pytest.raises(errors.NotFound):
+            await anext(client.follow_job(uuid4()))
+    assert [event.kind for event in live] == ["log", "progress", "end"]
+    assert live[-1].data == {"state": "succeeded"}
+    with Client(api.url, api.b.keys["viewer"]) as replaying:
+        assert list(replaying.follow_job(job_id)) == live
+        assert list(replaying.follow_job(job_id, after=live[0].at)) == live[1:]
+    jf = JobForge(server=api.url, key=api.super_key, tenant="tenant-b")
+    assert list(jf.job_of(job_id).follow()) == live
+    assert [event async for event in (await jf.ajob_of(job_id)).afollow()] == live
+    await jf.aclose()
+
+
+def test_a_server_that_is_down_cannot_be_followed(proxy: FaultyProxy) -> None:
+    proxy.always = "down"
+    with Client(proxy.url, "jf_any") as client, pytest.raises(errors.Unavailable):
+        next(client.follow_job(uuid4()))
+
+
 def test_an_app_creates_jobs_without_a_database(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
 
@@ -410,6 +441,21 @@ def test_an_app_creates_jobs_without_a_database(api: ApiServer) -> None:
     jf.close()
 
 
+def test_an_app_changes_jobs_by_id_without_a_database(api: ApiServer) -> None:
+    jf = JobForge(server=api.url, key=api.b.keys["tenant_admin"])
+    job_id = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+    handle = jf.job_of(job_id)
+    assert handle.reschedule(LATER) is State.SCHEDULED
+    assert handle.explain()[0].code == "scheduled"
+    assert handle.cancel("not now") is State.CANCELED
+    again = handle.retry()
+    assert (again.id != job_id, again.job().state) == (True, State.QUEUED)
+    assert (again.cancel(), again.logs()) == (State.CANCELED, [])
+    with pytest.raises(errors.NotFound):
+        jf.job_of(uuid4()).cancel()
+    jf.close()
+
+
 @pytest.mark.anyio
 async def test_an_operators_app_names_the_tenant(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.super_key)
@@ -427,7 +473,9 @@ async def test_an_operators_app_names_the_tenant(api: ApiServer) -> None:
     await jf.aclose()
 
 
-def test_the_examples_of_the_guide_run(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_guide_run(
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = Path(__file__).parents[2] / "docs" / "http-client.md"
     text = page.read_text(encoding="utf-8").replace("https://jobs.example.com", api.url)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -437,8 +485,11 @@ def test_the_examples_of_the_guide_run(api: ApiServer, monkeypatch: pytest.Monke
     for block in blocks:
         exec(compile(block, page.name, "exec"), names)  # noqa: S102 - the test runs this code
     asyncio.run(names["follow"]())
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert names["handle"].job().payload == {"to": "ada@example.com", "name": "Ada"}
+    names["handle"].cancel()
+    names["print_job"](names["handle"].id)
+    assert "end {'state': 'canceled'}" in capsys.readouterr().out
     names["jf"].close()
 
 

@@ -151,7 +151,8 @@ async def test_a_log_is_followed_until_its_job_ends(api: ApiServer) -> None:
         complete(api.conn, WORKER, jobs)
         await listener.until(lambda it: it.has_ended)
         assert _messages(listener) == ["one", "two", "three"]
-        assert listener.data_of("end") == [{"state": "succeeded"}]
+        [end] = listener.data_of("end")
+        assert (end["state"], end["at"] is None) == ("succeeded", False)
     async with listen_to_stream(
         api, api.a, path, filters=FOLLOW, last_id=listener.data_of("log")[1]["at"]
     ) as again:

@@ -34,7 +34,7 @@ ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 SUITES = [
     *("sdk", "link", "contract", "notes", "worker", "isolation"),
     pytest.param("redact", marks=pytest.mark.attack("redaction")),
-    pytest.param("attacks", marks=pytest.mark.attack("forged messages")),
+    pytest.param("attacks", marks=pytest.mark.attack("messages to the worker")),
 ]
 
 

@@ -109,7 +109,7 @@ async def test_a_stopped_worker_releases_its_isolated_jobs(harness: WorkerHarnes
     await eventually(lambda: not live_processes_of(mark))
 
 
-@pytest.mark.attack("starvation")
+@pytest.mark.attack("log floods")
 async def test_a_constant_flood_of_log_lines_does_not_delay_other_jobs(
     harness: WorkerHarness, tmp_path: Path
 ) -> None:

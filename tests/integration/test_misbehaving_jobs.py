@@ -139,14 +139,14 @@ def test_a_handler_with_closed_output_can_return(concurrent: ConcurrentRun) -> N
     assert outcome(report) is Outcome.SUCCEEDED
 
 
-@pytest.mark.attack("forged messages")
+@pytest.mark.attack("messages to the worker")
 def test_a_handler_that_writes_to_the_worker_socket_has_crashed(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "Wrote to the socket that is reserved for its worker"
 
 
-@pytest.mark.attack("forged messages")
+@pytest.mark.attack("messages to the worker")
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -171,7 +171,7 @@ def test_the_end_of_a_process_is_reported_whatever_its_last_message_was(
     assert outcome(concurrent.run("forge_behind_a_flood", body=TOO_DEEP)) is Outcome.CRASHED
 
 
-@pytest.mark.attack("forged messages")
+@pytest.mark.attack("messages to the worker")
 def test_a_handler_that_sends_requests_and_never_reads_has_crashed(
     concurrent: ConcurrentRun, rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

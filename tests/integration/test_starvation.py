@@ -19,7 +19,7 @@ from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.notes import NoteBuffer
 
-pytestmark = [pytest.mark.attack("starvation"), pytest.mark.anyio]
+pytestmark = [pytest.mark.attack("log floods"), pytest.mark.anyio]
 FLOOD = 20_000
 
 

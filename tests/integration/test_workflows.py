@@ -168,6 +168,8 @@ async def test_workflows_and_batches_can_be_created_in_async_code(kit: Kit) -> N
     kit.drain()
     assert await wf.handle.aresult() == {"work": "a"}
     assert (await batch.handle.await_()).state is WorkflowState.SUCCEEDED
+    assert await (await jf.aworkflow_of(wf.id)).aresult() == {"work": "a"}
+    assert (await (await jf.abatch_of(batch.handle.id)).aprogress()).counts == {"succeeded": 1}
     await jf.aclose()
 
 

@@ -22,7 +22,7 @@ from sql.engine import (
 from jobforge.db.migrate import migrate, repair
 from jobforge.db.schema_files import ADVISORY_LOCK
 
-attack = pytest.mark.attack("locks")
+attack = pytest.mark.attack("advisory locks")
 
 NAMES = (
     "declared",

@@ -4,7 +4,7 @@ It is checked, never run.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -23,6 +23,7 @@ from jobforge import (
 )
 from jobforge.errors import ChildFailed
 from jobforge.sdk.step_log import ReceivedEvent
+from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Enqueued, Job, JobListing, JobRequest, State
 
 jf = JobForge(tenant="acme")
@@ -144,6 +145,13 @@ def over_http(client: Client) -> None:
 
 async def over_http_async(client: AsyncClient, job_id: UUID) -> None:
     assert_type(await client.cancel_job(job_id, reason="no"), State)
+
+
+def by_id(job_id: UUID) -> None:
+    assert_type(jf.job_of(job_id), Handle[Any])
+    assert_type(add.enqueue(1).retry(payload={"left": 2}), Handle[int])
+    assert_type(jf.job_of(job_id).cancel("no"), State)
+    assert_type(next(jf.job_of(job_id).follow()), JobEvent)
 
 
 def workflows(ctx: Context, job_id: UUID) -> None:

@@ -6,7 +6,7 @@ the lines of its job. The stream signals the job's state changes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from jobforge import calls
@@ -14,24 +14,21 @@ from jobforge.api.caller import CallerContext
 from jobforge.api.live.client_stream import AccessCheck
 from jobforge.api.live.sse import HEARTBEAT_S, SseFrames, encode_event, encode_heartbeat
 from jobforge.api.live.subscription import StreamFilter
+from jobforge.calls.job_log import JobLogReader
 from jobforge.errors import JobForgeError
 from jobforge.redact import mask
 from jobforge.timing.backoff import ExponentialBackoff
 from jobforge.types.job_history import JobEvent
-from jobforge.types.jobs import Outcome, State
+from jobforge.types.jobs import Job, Outcome
 
-_FINAL_STATES = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 # Only these events reload the job's state; progress events are too frequent.
 _STATE_CHANGE_NAMES = frozenset(Outcome) | {"cancel_requested"}
-_PAGE = 1000
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
-# Transactions may commit out of order, so each query starts this much earlier.
-_LATE_COMMIT_WINDOW = timedelta(seconds=5)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class JobLogFollower:
-    """Follows one job's log. `after` is the time of the last line already sent."""
+    """Follows one job's log. `after` is the time of the last line that the client has."""
 
     caller: CallerContext
     job_id: UUID
@@ -43,23 +40,19 @@ class JobLogFollower:
         stream_filter = StreamFilter(
             self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
         )
-        sent: set[tuple[datetime, str, str]] = set()
+        log = JobLogReader(self.job_id, kinds=self.kinds, after=self.after)
         pauses, silent_s = ExponentialBackoff(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, factor=1.5), 0.0
         try:
             async with self.caller.server.hub.subscribe(stream_filter) as subscription:
-                state = await self._load_state()
+                job = await self._load_job()
                 while True:
-                    new_notes = [
-                        note for note in await self._load_notes() if _note_key(note) not in sent
-                    ]
-                    sent = {key for key in sent if self.after is None or key[0] > self.after}
-                    sent.update(map(_note_key, new_notes))
+                    new_notes = await self._load_new_notes(log)
                     if new_notes:
                         pauses.reset()
                         silent_s = 0.0
                         yield b"".join(map(_encode_note, new_notes))
-                    if state in _FINAL_STATES:
-                        yield encode_event("end", {"state": state})
+                    if job.state.is_final:
+                        yield encode_event("end", {"at": job.finished_at, "state": job.state})
                         return
                     pause = pauses.next_pause_s()
                     received = await subscription.take(pause)
@@ -68,7 +61,7 @@ class JobLogFollower:
                         return
                     silent_s += pause
                     if received or silent_s >= HEARTBEAT_S:
-                        state = await self._load_state()
+                        job = await self._load_job()
                     if silent_s >= HEARTBEAT_S:
                         await check()
                         silent_s = 0.0
@@ -76,25 +69,14 @@ class JobLogFollower:
         except JobForgeError as error:
             yield encode_event("cut", {"reason": error.code})
 
-    async def _load_state(self) -> State:
-        return (await self.caller.run(calls.get_job(self.job_id))).job.state
+    async def _load_job(self) -> Job:
+        return (await self.caller.run(calls.get_job(self.job_id))).job
 
-    async def _load_notes(self) -> list[JobEvent]:
-        """Return the notes after `after`, then set `after` to shortly before the newest note."""
-        notes: list[JobEvent] = []
-        after, is_full = self.after, True
-        while is_full:
-            call = calls.list_notes(self.job_id, after=after, kinds=self.kinds, limit=_PAGE)
-            page = await self.caller.run(call)
-            notes += page
-            after, is_full = (page[-1].at if page else after), len(page) == _PAGE
-        if notes and (self.after is None or notes[-1].at - _LATE_COMMIT_WINDOW > self.after):
-            self.after = notes[-1].at - _LATE_COMMIT_WINDOW
-        return notes
-
-
-def _note_key(note: JobEvent) -> tuple[datetime, str, str]:
-    return note.at, note.kind, repr(note.data)
+    async def _load_new_notes(self, log: JobLogReader) -> list[JobEvent]:
+        new = log.take_new(await self.caller.run(log.build_call()))
+        while log.has_more:
+            new += log.take_new(await self.caller.run(log.build_call()))
+        return new
 
 
 def _encode_note(note: JobEvent) -> bytes:

@@ -29,7 +29,9 @@ async def list_audit(
     after: Annotated[Moment | None, Query()] = None,
     before: Annotated[Moment | None, Query()] = None,
 ) -> JsonResponse:
-    """Newest first, for the tenant. For a super admin without a tenant: across all tenants."""
+    """Returns the entries of the tenant, newest first. A super admin without a tenant gets those of
+    all tenants.
+    """
     which = AuditFilter(actor, action, target, after, before)
     call = calls.list_audit(which, limit=page.limit, before=page.decode_id())
     entries = mask_audit(await caller.run_for_tenant_or_all(call))

@@ -20,8 +20,8 @@ router = create_router("connectors")
 
 @router.get("/connectors", response_model=Page[ConnectorConfig], summary="List connectors")
 async def list_connectors(caller: Caller, page: Paging) -> JsonResponse:
-    """Sorted by name. Each secret is shown as its source: `sealed` or its reference. Viewers see
-    URLs without their path and headers without their values.
+    """Returns the configurations, sorted by name. Each secret is shown as its source: `sealed` or
+    its reference. Viewers see URLs without their path and headers without their values.
     """
     call = calls.list_connector_configs(limit=page.limit, after=page.decode_text())
     configs = await caller.run(call)
@@ -70,7 +70,7 @@ async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller
 
 @router.delete("/connectors/{config_id}", status_code=204, summary="Delete a connector")
 async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
-    """Deletes its secrets, too. Jobs that name the configuration fail permanently."""
+    """Deletes the configuration with its secrets. Jobs that name it fail permanently."""
     await caller.run(calls.delete_connector_config(config_id))
     return JsonResponse(status=204)
 

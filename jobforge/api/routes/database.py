@@ -34,7 +34,7 @@ class SchemaStatus(BaseModel):
     release: str = Field(description="Release of this server.")
     migration: str | None = Field(description="Last applied migration.")
     outdated: list[str] | None = Field(
-        description="Files that differ from this release; null: the login cannot see them."
+        description="Files that differ from this release (null: the login cannot see them)."
     )
 
 
@@ -83,7 +83,7 @@ class MissedFiring(BaseModel):
 class TenantBacklog(BaseModel):
     """Queued jobs of one of the tenants with the largest backlogs."""
 
-    tenant_id: UUID | None = Field(description="null: all other tenants together.")
+    tenant_id: UUID | None = Field(description="ID of the tenant (null: all other tenants).")
     queued: int
 
 
@@ -120,7 +120,9 @@ class DatabaseState(BaseModel):
 
 @router.get("/database", response_model=DatabaseState, summary="Get the database status")
 async def show_database(caller: Caller) -> JsonResponse:
-    """The findings of `jobforge doctor`, as far as the privileges of the server's login allow."""
+    """Returns the findings of `jobforge doctor`, as far as the privileges of the server's login
+    allow.
+    """
     database = caller.server.database
     facts = await collect.agather(database)
     waits = await database.run(probes.lock_waits())

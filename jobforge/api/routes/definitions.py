@@ -25,7 +25,9 @@ async def list_definitions(
     page: Paging,
     prefix: Annotated[NulFreeText | None, Query(max_length=200)] = None,
 ) -> JsonResponse:
-    """Sorted by key, each in the version that a job without a version uses."""
+    """Returns the definitions, sorted by key, each in the version that a job without a version
+    uses.
+    """
     found = await caller.run_as_actor(
         calls.list_definitions(prefix=prefix, limit=page.limit, after=page.decode_text())
     )
@@ -38,8 +40,8 @@ async def get_definition(
     caller: Caller,
     version: Annotated[int | None, Query(ge=1, le=2_147_483_647)] = None,
 ) -> JsonResponse:
-    """The effective settings, the settings registered by code, operators' overrides, and the
-    payload's JSON Schema.
+    """Returns the effective settings, the settings registered by code, operators' overrides, and
+    the payload's JSON Schema.
     """
     return JsonResponse(await caller.run_as_actor(calls.get_definition(key, version=version)))
 
@@ -50,7 +52,9 @@ async def get_definition(
 async def put_definition(
     key: DefinitionKeyPath, version: DefinitionVersionPath, body: NewDefinition, caller: Caller
 ) -> JsonResponse:
-    """As a worker registers it at startup. Repeating the same request changes nothing."""
+    """Registers the definition, as a worker does at startup. Repeating the same request changes
+    nothing.
+    """
     settings = {name: value for name, value in body.given_fields().items() if value is not None}
     await caller.run_as_actor(calls.put_definition(key, version, settings))
     return JsonResponse(status=204)
@@ -60,7 +64,9 @@ async def put_definition(
 async def override_definition(
     key: DefinitionKeyPath, body: Overrides, caller: Caller
 ) -> JsonResponse:
-    """Applies to all versions and survives registering again; null removes an override."""
+    """Overrides settings of all versions, also after code registers the definition again. Null
+    removes an override.
+    """
     await caller.run_as_actor(calls.override_definition(key, body.given_fields()))
     return JsonResponse(status=204)
 

@@ -54,7 +54,9 @@ async def find_events(
     after: Annotated[Moment | None, Query()] = None,
     before: Annotated[Moment | None, Query()] = None,
 ) -> JsonResponse:
-    """Newest first, without their data. `outcomes` counts each event's deliveries by outcome."""
+    """Returns the events without their data, newest first. `outcomes` counts each event's
+    deliveries by outcome.
+    """
     which = EventFilter(name, correlation_id, after, before)
     found = await caller.run(calls.list_events(which, limit=page.limit, before=page.decode_id()))
     return page.respond(found)
@@ -93,7 +95,9 @@ async def list_event_deliveries(
         DeliveryOutcome | None, Query(description="Only deliveries with this outcome.")
     ] = None,
 ) -> JsonResponse:
-    """Newest first. A deduplicated delivery names the job that covers its event."""
+    """Returns the deliveries, newest first. A deduplicated delivery names the job that covers its
+    event.
+    """
     call = calls.list_event_deliveries(
         trigger_id, limit=page.limit, before=page.decode_id(), outcome=outcome
     )
@@ -106,7 +110,10 @@ async def list_event_deliveries(
     summary="Test a trigger with a past event",
 )
 async def try_trigger(trigger_id: UUID, body: TriggerTestBody, caller: Caller) -> JsonResponse:
-    """Dry run: returns the job that the trigger would create, or why it would create none."""
+    """Returns the job that the trigger would create, or why it would create none.
+
+    Changes nothing.
+    """
     trigger = await caller.run(calls.get_trigger(trigger_id))
     event = await caller.run(calls.get_event(body.event_id))
     definition = await caller.run(calls.get_definition(trigger.definition, version=trigger.version))

@@ -32,7 +32,9 @@ async def list_failures(
     queue: Annotated[NulFreeText | None, Query(max_length=50)] = None,
     since: Annotated[Moment | None, Query()] = None,
 ) -> JsonResponse:
-    """Sorted by newest job, which is `sample_job_id`; `jobs` counts up to 10,000."""
+    """Returns the groups, sorted by their newest job, which is `sample_job_id`. `jobs` counts up to
+    10,000.
+    """
     which = FailureFilter(definition, queue, since)
     groups = await caller.run(calls.list_failures(which, limit=page.limit, before=page.decode_id()))
     return page.respond(masking.mask_failures(groups), key=lambda group: group.sample_job_id)

@@ -29,9 +29,9 @@ async def show_health() -> JsonResponse:
 
 @router.get("/ready", response_model=Health, summary="Check readiness")
 async def show_readiness(request: Request) -> JsonResponse:
-    """503 if the database is unreachable, a migration of this release is missing, the login lacks a
-    privilege that the server needs, or the server is shutting down. The server's log has the
-    reason.
+    """Responds with 503 if the database is unreachable, a migration of this release
+    is missing, the login lacks a privilege that the server needs, or the server is shutting down.
+    The server's log has the reason.
     """
     server: ServerState = request.app.state.server
     server.check_open()

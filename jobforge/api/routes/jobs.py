@@ -83,7 +83,9 @@ JobStateName = Literal[
 
 
 async def create_job(request: Request) -> JsonResponse:
-    """201 if the job was created; 200 with the existing job if one with the same key exists."""
+    """Responds with 201 if it created the job, and with 200 and the existing job if one with the
+    same key exists.
+    """
     caller = await get_caller(request)
     key = _validate(_IDEMPOTENCY_KEY, request.headers.get(_KEY_HEADER), "header", _KEY_HEADER)
     raw, value = await request_body.read(request, caller.server.config.body_limit)
@@ -194,7 +196,7 @@ async def list_jobs(
 
 @router.get("/jobs/{job_id}", response_model=JobHistory, summary="Get a job")
 async def get_job(job_id: UUID, caller: Caller) -> JsonResponse:
-    """The job with all its fields, its attempts and its timeline; secrets are masked."""
+    """Returns the job with all its fields, its attempts and its timeline. Secrets are masked."""
     return JsonResponse(masking.mask_history(await caller.run(calls.get_job(job_id))))
 
 
@@ -202,7 +204,9 @@ async def get_job(job_id: UUID, caller: Caller) -> JsonResponse:
     "/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="List a job's attempts"
 )
 async def list_attempts(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Oldest first, including the attempt in progress, with the tails of their output."""
+    """Returns the attempts with the ends of their output, oldest first. The attempt in progress is
+    included.
+    """
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_attempts(history.attempts)})
 
@@ -211,7 +215,7 @@ async def list_attempts(job_id: UUID, caller: Caller) -> JsonResponse:
     "/jobs/{job_id}/events", response_model=Items[JobEvent], summary="List a job's timeline"
 )
 async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Oldest first: state changes, operator actions and progress reports."""
+    """Returns state changes, operator actions and progress reports, oldest first."""
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_job_events(history.events)})
 
@@ -256,7 +260,7 @@ async def download_artifact(
 
 @router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="List a job's steps")
 async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Completed steps, oldest first; last, the step that the job is waiting for."""
+    """Returns the completed steps, oldest first, and then the step that the job is waiting for."""
     return JsonResponse({"items": masking.mask_steps(await caller.run(calls.list_steps(job_id)))})
 
 
@@ -264,7 +268,9 @@ async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
     "/jobs/{job_id}/cancel", status_code=202, response_model=JobState, summary="Cancel a job"
 )
 async def cancel_job(job_id: UUID, caller: Caller, body: CancelBody | None = None) -> JsonResponse:
-    """`canceled` if the job was waiting or dead; `canceling` if its worker must stop it first."""
+    """Returns `canceled` if the job was waiting or dead, and `canceling` if its worker must stop it
+    first.
+    """
     reason = body.reason if body else None
     return JsonResponse({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
 

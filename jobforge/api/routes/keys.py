@@ -21,7 +21,9 @@ _LAST_ID = 2**128 - 1
 
 @router.get("/keys", response_model=Page[ApiKey], summary="List API keys")
 async def list_keys(caller: Caller, page: Paging) -> JsonResponse:
-    """Newest first, including expired and revoked keys. The keys themselves are not stored."""
+    """Returns the keys, newest first, including expired and revoked ones. The texts of the keys are
+    not stored.
+    """
     call = calls.list_api_keys(limit=page.limit, before=page.decode_id())
     return page.respond(await caller.run_for_tenant_or_all(call))
 
@@ -43,7 +45,9 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
 
 @router.delete("/keys/{key_id}", status_code=204, summary="Revoke an API key")
 async def revoke_key(key_id: UUID, caller: Caller) -> JsonResponse:
-    """Immediate on this server, within a second on all others. The key's sessions end, too."""
+    """This server rejects the key at once, and all other servers within a second. The key's
+    sessions end, too.
+    """
     await caller.run_for_tenant_or_all(calls.revoke_api_key(key_id))
     caller.server.authentication.clear_cache()
     return JsonResponse(status=204)

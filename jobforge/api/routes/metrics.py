@@ -12,6 +12,8 @@ router = create_router("metrics", prefix="")
 
 @router.get("/metrics", response_class=PlainTextResponse, summary="Get Prometheus metrics")
 async def show_metrics(request: Request) -> Response:
-    """Metrics of the installation and of this server. `metrics_token` also gives access."""
+    """Returns the metrics of the installation and of this server. `metrics_token` also gives
+    access.
+    """
     server: ServerState = request.app.state.server
     return Response(await server.metrics_collector.render(), media_type=CONTENT_TYPE)

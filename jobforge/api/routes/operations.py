@@ -44,7 +44,7 @@ async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
     summary="Count an operation's jobs",
 )
 async def count_jobs(body: OperationCountBody, caller: Caller) -> JsonResponse:
-    """Changes nothing. A count of 100,000 means that many or more."""
+    """Counts the jobs and changes nothing. A count of 100,000 means 100,000 or more."""
     return JsonResponse(
         {"jobs": await caller.run(calls.count_jobs(body.kind, body.filter.to_job_filter()))}
     )
@@ -69,5 +69,5 @@ async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
     summary="Cancel an operation",
 )
 async def cancel_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
-    """Changes already made to jobs stay."""
+    """Stops the operation. Changes that it has already made to jobs remain."""
     return JsonResponse({"state": await caller.run(calls.cancel_operation(operation_id))})

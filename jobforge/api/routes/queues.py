@@ -20,7 +20,7 @@ QueueNamePath = Annotated[QueueName, Path()]
 
 @router.get("/queues", response_model=Items[QueueInfo], summary="List queues")
 async def list_queues(caller: Caller) -> JsonResponse:
-    """With the tenant's jobs. For a super admin without a tenant: with the jobs of all tenants."""
+    """Counts the tenant's jobs or, for a super admin without a tenant, the jobs of all tenants."""
     return JsonResponse({"items": await caller.run_for_tenant_or_all(calls.list_queues())})
 
 
@@ -32,7 +32,7 @@ async def list_queues(caller: Caller) -> JsonResponse:
 async def list_holders(
     queue: QueueNamePath, caller: Caller, limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
-    """Running jobs of all tenants in the queue, longest-running first."""
+    """Returns the running jobs of all tenants in the queue, the longest-running first."""
     return JsonResponse(
         {"items": await caller.run_as_actor(calls.list_holders(queue, limit=limit))}
     )

@@ -65,7 +65,7 @@ async def enqueue_children(body: StepChildJobsBody, caller: Caller) -> JsonRespo
 
 @router.post("/worker/jobs/parents", response_model=Lineage, summary="Get a running job's parents")
 async def load_parents(body: RunningJobBody, caller: Caller) -> JsonResponse:
-    """The parents of a running job with their results, and its workflow or batch."""
+    """Returns the parents of a running job with their results, and its workflow or batch."""
     token = await _check_token(caller, body)
     return JsonResponse(await caller.run_as_actor(calls.load_parents(body.worker_id, token)))
 

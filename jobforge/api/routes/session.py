@@ -46,7 +46,7 @@ async def begin_session(body: Credentials, request: Request) -> JsonResponse:
 
 @router.delete("/session", status_code=204, summary="Sign out of the dashboard")
 async def end_session(request: Request) -> JsonResponse:
-    """This server refuses the cookie at once, all others within a second."""
+    """This server rejects the cookie at once, and all other servers within a second."""
     server: ServerState = request.app.state.server
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
@@ -64,7 +64,9 @@ async def end_session(request: Request) -> JsonResponse:
 
 @router.get("/session/tenant", response_model=OwnTenant, summary="Get the current tenant")
 async def show_tenant(caller: Caller) -> JsonResponse:
-    """Limits and time zone. A tenant without settings has the defaults."""
+    """Returns the limits and the time zone of the tenant. A tenant without settings has the
+    defaults.
+    """
     found = await caller.run(calls.list_tenants())
     tenant = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
     return JsonResponse({name: tenant.get(name) for name in OwnTenant.model_fields})

@@ -38,8 +38,9 @@ async def get_statistics(
         Literal["definition", "queue"] | None, Query(description="Split by definition or queue.")
     ] = None,
 ) -> JsonResponse:
-    """One item per step, by default for the last hour; steps without finished attempts are left
-    out. For the tenant; for a super admin without a tenant, across all tenants.
+    """Returns one item per step, by default for the last hour. Steps without finished attempts are
+    omitted. The statistics are those of the tenant or, for a super admin without a tenant, of all
+    tenants.
     """
     call = calls.get_statistics(
         since, until, step_s=step_s, definition=definition, queue=queue, by=by
@@ -63,7 +64,7 @@ async def meter_tenants(
         Literal["json", "csv"] | None, Query(description="Default: chosen by the `Accept` header.")
     ] = None,
 ) -> Response:
-    """Usage of each tenant, by default for the last day, as JSON or CSV."""
+    """Returns the usage of each tenant, by default for the last day, as JSON or CSV."""
     usage = await caller.run_as_actor(calls.meter_tenants(since, until))
     if (format or _preferred_format(request)) == "csv":
         headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}

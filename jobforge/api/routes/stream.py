@@ -111,8 +111,8 @@ async def list_logs(
     cursor: Cursor = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """Oldest first. With `follow`, the response is a stream: events named after the kind, and `end`
-    with the job's final state.
+    """Returns the notes, oldest first. With `follow`, the response is a stream of events. Each is
+    named after the kind of the note; `end` contains the job's final state.
     """
     kinds = list(kind or ["log"])
     after = _parse_log_cursor(decode_cursor(cursor) or (last_event_id if follow else None))

@@ -16,7 +16,7 @@ router = create_router("tenants")
 
 @router.get("/tenants", response_model=Items[TenantInfo], summary="List tenants")
 async def list_tenants(caller: Caller) -> JsonResponse:
-    """Sorted by slug. Tenants that have jobs but no settings are not listed."""
+    """Returns the tenants by slug. Tenants that have jobs but no settings are not listed."""
     return JsonResponse({"items": await caller.run_as_actor(calls.list_tenants())})
 
 

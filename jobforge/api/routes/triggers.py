@@ -153,8 +153,8 @@ async def run_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     summary="Backfill a schedule",
 )
 async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> JsonResponse:
-    """At most 1,000 runs. Times that already have a firing are skipped, so repeating the request
-    changes nothing.
+    """Creates at most 1,000 runs. It skips times that already have a firing, so repeating the
+    request changes nothing.
     """
     times = body.times
     if times is None:
@@ -173,7 +173,7 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
     summary="List a schedule's run history",
 )
 async def list_firings(trigger_id: UUID, caller: Caller, page: Paging) -> JsonResponse:
-    """Latest first: the job that each firing created, or why there is none."""
+    """Returns the job that each firing created, or why there is none, the latest firing first."""
     call = calls.list_firings(trigger_id, limit=page.limit, before=_decode_time_cursor(page))
     return page.respond(await caller.run(call), key=lambda firing: firing.fire_at.isoformat())
 
@@ -184,8 +184,8 @@ async def list_firings(trigger_id: UUID, caller: Caller, page: Paging) -> JsonRe
 async def next_runs(
     trigger_id: UUID, caller: Caller, count: Annotated[int, Query(ge=1, le=100)] = 5
 ) -> JsonResponse:
-    """The next runs, with the effect of daylight saving changes. For a disabled schedule: the runs
-    it would have.
+    """Returns the next runs, with the effect of daylight saving changes. For a disabled schedule,
+    these are the runs that it would have.
     """
     trigger = await caller.run(calls.get_trigger(trigger_id))
     after = datetime.now(UTC)

@@ -30,7 +30,9 @@ router = create_router("webhooks")
 
 @router.get("/webhooks", response_model=Page[Webhook], summary="List webhooks")
 async def list_webhooks(caller: Caller, page: Paging) -> JsonResponse:
-    """Newest first. Secrets are not returned. Viewers see URLs without their path."""
+    """Returns the endpoints, newest first, without their secrets. Viewers see URLs without their
+    path.
+    """
     found = await caller.run(calls.list_webhooks(limit=page.limit, before=page.decode_id()))
     visible = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
     return page.respond(visible)
@@ -72,7 +74,7 @@ async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) 
 
 @router.delete("/webhooks/{endpoint_id}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
-    """Pending messages are not sent."""
+    """Deletes the endpoint. Its pending messages are not sent."""
     await caller.run(calls.delete_webhook(endpoint_id))
     return JsonResponse(status=204)
 
@@ -118,8 +120,8 @@ async def list_deliveries(
     page: Paging,
     state: Annotated[DeliveryState | None, Query()] = None,
 ) -> JsonResponse:
-    """Newest first, for as long as the history is retained. `response` is the start of the
-    receiver's response to the last attempt.
+    """Returns the messages, newest first, for as long as the history is retained. `response` is the
+    start of the receiver's response to the last attempt.
     """
     found = await caller.run(
         calls.list_deliveries(endpoint_id, state, limit=page.limit, before=page.decode_id())

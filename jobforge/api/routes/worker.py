@@ -238,7 +238,7 @@ async def reap_jobs(caller: Caller, body: Reap | None = None) -> JsonResponse:
 
 @router.post("/worker/partitions", response_model=Partitions, summary="Create future partitions")
 async def ensure_partitions(caller: Caller) -> JsonResponse:
-    """Called once an hour by any worker."""
+    """Each worker calls this once an hour."""
     return JsonResponse({"created": await _run(caller, calls.ensure_partitions())})
 
 

@@ -14,7 +14,9 @@ router = create_router("workers")
 
 @router.get("/workers", response_model=Items[WorkerInfo], summary="List workers")
 async def list_workers(caller: Caller) -> JsonResponse:
-    """All workers of the last day. `stale`: no heartbeat for a minute."""
+    """Returns all workers of the last day. `stale` means that the worker has sent no heartbeat for
+    a minute.
+    """
     return JsonResponse({"items": await caller.run_as_actor(calls.list_workers())})
 
 

@@ -50,7 +50,7 @@ async def list_workflows(
     name: WorkflowNameFilter = None,
     state: WorkflowStateName | None = None,
 ) -> JsonResponse:
-    """Newest first, without nested workflows."""
+    """Returns the workflows, newest first, without nested workflows."""
     which = WorkflowFilter(name, state)
     found = await caller.run(calls.list_workflows(which, limit=page.limit, before=page.decode_id()))
     return page.respond(list(map(masking.mask_workflow, found)))
@@ -58,7 +58,7 @@ async def list_workflows(
 
 @router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Get a workflow")
 async def get_workflow(workflow_id: UUID, caller: Caller, limit: NodeLimit = 1000) -> JsonResponse:
-    """The nodes with their jobs, the edges between them, and the results of the last nodes."""
+    """Returns the nodes with their jobs, the edges between them and the last nodes' results."""
     detail = await caller.run(calls.get_workflow(workflow_id, limit=limit))
     return JsonResponse(masking.mask_workflow_detail(detail))
 
@@ -85,7 +85,7 @@ async def cancel_workflow(
 async def retry_workflow(
     workflow_id: UUID, caller: Caller, body: WorkflowRetryBody | None = None
 ) -> JsonResponse:
-    """Each retried node gets a new job; the old jobs stay on record."""
+    """Creates a new job for each retried node. The old jobs remain in the history."""
     call = calls.retry_workflow(workflow_id, from_node=None if body is None else body.from_node)
     return JsonResponse({"jobs": await caller.run(call)})
 
@@ -127,7 +127,7 @@ async def get_batch(batch_id: UUID, caller: Caller) -> JsonResponse:
     summary="Add jobs to a batch",
 )
 async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> JsonResponse:
-    """Adds all jobs or none. 409 if the batch has finished."""
+    """Adds all jobs or none. Fails with 409 if the batch has finished."""
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     created = await caller.run(calls.add_to_batch(batch_id, jobs))

@@ -78,7 +78,7 @@ class JobFields(Body):
         None, description="Reference to a payload in the artifact store."
     )
     far_future: bool | None = Field(
-        None, description="true: allow a start more than a year from now."
+        None, description="Whether to allow a start more than a year from now (default: no)."
     )
     on_parent_failure: ParentFailurePolicy | None = None
 
@@ -100,12 +100,12 @@ class NewJob(JobFields):
 
     definition: DefinitionRef
     key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
-        None, description="Deduplication key, unique per tenant and definition."
+        None, description="Idempotency key, unique per tenant and definition."
     )
     key_mode: Literal["retained", "active", "window"] | None = Field(
         None,
         description="How long the key is held: `retained` for 30 days (default), `active` until "
-        "the job can no longer run, `window` for `key_window_s`.",
+        "the job can no longer run, `window` for `key_window_s`. In Python: `dedupe`.",
     )
     key_window_s: Seconds | None = Field(
         None, description="Duration of the mode `window`, in seconds."
@@ -172,7 +172,7 @@ class RetryBody(Body):
 
 
 class Reschedule(Body):
-    run_at: Moment | None = Field(description="null: as soon as possible")
+    run_at: Moment | None = Field(description="Start time (null: as soon as possible).")
 
 
 class Summary(BaseModel):

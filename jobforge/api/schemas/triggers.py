@@ -59,8 +59,8 @@ class TriggerChanges(Body):
 
     label: ShortName | None = None
     definition: DefinitionKey | None = None
-    version: Count | None = Field(None, description="null: the newest version.")
-    queue: QueueName | None = Field(None, description="null: the definition's queue.")
+    version: Count | None = Field(None, description="Version of the job (null: the newest).")
+    queue: QueueName | None = Field(None, description="Queue (null: the definition's queue).")
     priority: TriggerPriority | None = None
     payload: dict[str, Json] | None = Field(
         None,

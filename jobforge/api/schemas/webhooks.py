@@ -11,7 +11,7 @@ from jobforge.types.webhooks import WebhookEvent
 DEFAULT_OVERLAP_S = 86_400.0
 
 _EVENTS = "Kinds of messages to send. `end`: every finished job; `failure`: every failed attempt."
-_DEFINITIONS = "Only jobs of these definitions; null: all definitions."
+_DEFINITIONS = "Only jobs of these definitions (null: all definitions)."
 
 Url = Annotated[NulFreeText, Field(max_length=2000, examples=["https://example.com/jobs"])]
 WebhookEvents = Annotated[

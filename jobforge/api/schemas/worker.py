@@ -31,7 +31,7 @@ Lease = Annotated[int, Field(ge=0, le=2**63 - 1, examples=[1763200000000000])]
 LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="Lease duration in seconds.")]
 DefinitionVersions = Annotated[
     list[Annotated[NulFreeText, Field(max_length=220, examples=["send_welcome@1"])]],
-    Field(max_length=10_000, description="`key@version` of each; null: all definitions."),
+    Field(max_length=10_000, description="`key@version` of each (null: all definitions)."),
 ]
 
 
@@ -57,7 +57,7 @@ class Registration(WorkerBody):
 
 class RegisteredWorker(BaseModel):
     worker_id: UUID
-    tenant_id: UUID | None = Field(description="Tenant of the worker's key; null: all tenants.")
+    tenant_id: UUID | None = Field(description="Tenant of the worker's key (null: all tenants).")
 
 
 class DeclaredDefinition(Body):
@@ -305,7 +305,7 @@ class ClaimedJobView(BaseModel):
     idempotency_key: str | None
     tags: list[str] | None
     payload: dict[str, Json]
-    steps: list[DoneStep] | None = Field(description="Steps of earlier attempts; null: none.")
+    steps: list[DoneStep] | None = Field(description="Steps of earlier attempts (null: none).")
     waited_s: float = Field(description="Seconds in the queue before the claim.")
 
 

@@ -126,7 +126,7 @@ def check(
 ) -> None:
     """Check that the schema is up to date.
 
-    Exit code 1 if files are due or tampered with, or if access rights differ from this release.
+    Exits with 1 if files are due or tampered with, or if access rights differ from this release.
     """
     with context.connect() as conn:
         if details:

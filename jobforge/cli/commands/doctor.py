@@ -32,7 +32,7 @@ app = CommandGroup()
 
 @app.command(options=ENGINE)
 def doctor(context: CommandContext, *, as_json: AsJson = False) -> None:
-    """Check an installation. Exit code 1 if a check fails.
+    """Check an installation. Exits with 1 if a check fails.
 
     With --server and an operator key, the checks run on the server, with its login.
     """

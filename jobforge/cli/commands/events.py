@@ -96,7 +96,7 @@ def list_(
 def show(context: CommandContext, event: IdArgument, *, as_json: AsJson = False) -> None:
     """Show an event and its deliveries.
 
-    For each trigger: the job that it created, or why it created none.
+    A delivery names the job that the trigger created, or why it created none.
     """
     found = context.run(calls.get_event(context.session.find_id("event", event)))
     if as_json:

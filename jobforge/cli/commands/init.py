@@ -61,7 +61,7 @@ def init(
         typer.Argument(metavar="DIR", help="Folder of the project; created if it is missing."),
     ] = Path(),
 ) -> None:
-    """Create a small project: an app, its settings and a test. Overwrites no file."""
+    """Create a small project: an app, its settings and a test. It overwrites no file."""
     existing = [name for name in _FILES if (folder / name).exists()]
     if existing:
         raise Conflict(

@@ -272,7 +272,7 @@ def wait(
     timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Wait until a job finishes. Exit code 1 unless it succeeded, 6 after the timeout."""
+    """Wait until a job finishes. Exits with 1 unless it succeeded, 6 after the timeout."""
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
     ended = job_wait.wait_for_job(
         context.session, context.session.find_id("job", job), timeout_s=timeout_s

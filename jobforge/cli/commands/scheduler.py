@@ -30,7 +30,8 @@ def scheduler(
 ) -> None:
     """Fire schedules and dispatch events. Workers also do this by default.
 
-    Any number can run; each firing and each event is handled once.
+    You can run any number of schedulers on one database. Each firing and each event is handled
+    once.
     """
     config = context.load_config(
         metrics_port=metrics_port, log_format=log_format, log_level=log_level

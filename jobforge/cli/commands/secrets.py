@@ -36,8 +36,8 @@ def key() -> None:
 def rotate(context: CommandContext) -> None:
     """Re-encrypt all tenant keys with secret_key.
 
-    secret_key_previous must contain the old key. Secrets stay as they are. Safe to repeat, and to
-    run while workers that have both keys are running.
+    secret_key_previous must contain the old key. The secrets do not
+    change. You can repeat the command, and run it while workers that have both keys are running.
     """
     from jobforge.security.vault import open_vault
 

@@ -35,8 +35,8 @@ def server(
 ) -> None:
     """Serve the HTTP API and the dashboard.
 
-    Any number can run on one database. The first SIGTERM or Ctrl-C finishes open requests and exits
-    with 0; the second exits at once with 1.
+    You can run any number of servers on one database. On the first SIGTERM or Ctrl-C, the server
+    finishes open requests and exits with 0. On the second, it exits at once with 1.
     """
     config = context.load_config(
         server_host=host, server_port=port, log_format=log_format, log_level=log_level

@@ -151,7 +151,7 @@ def _wakeups(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "wakeups",
         Grade.WARNING,
-        f"LISTEN does not work ({cause}): workers find jobs by polling, up to a second later",
+        f"LISTEN does not work ({cause}): workers find jobs by polling, within 1.5 seconds",
         "JOBFORGE_LISTEN_URL=<a URL that bypasses the pooler>",
     )
 
@@ -258,7 +258,7 @@ def _workers(facts: Facts) -> Iterator[Finding]:
         message = _format_count(live, "live worker", "live workers") + f" with {slots} slots"
         yield Finding("workers", Grade.OK, message)
     else:
-        yield Finding("workers", Grade.WARNING, "No worker is live", "jobforge worker app.py")
+        yield Finding("workers", Grade.WARNING, "No worker is running", "jobforge worker app.py")
 
 
 def _stores(facts: Facts) -> Iterator[Finding]:

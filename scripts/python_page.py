@@ -148,7 +148,7 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
             "JobForge",
             "sdk.app",
             is_constructed=True,
-            hidden=frozenset({"build_schedule_declaration", "registrations"}),
+            hidden=frozenset({"build_trigger_declaration", "registrations"}),
         ),
         Documented("Definition", "sdk.definition", (_ENQUEUER,), hidden=_OF_WORKERS),
         Documented("Rate", "sdk.definition_settings", is_constructed=True),

@@ -164,7 +164,13 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
             "JobForge",
             "sdk.app",
             is_constructed=True,
-            hidden=frozenset({"build_schedule_declaration", "lifecycle", "registrations"}),
+            hidden=frozenset(
+                {
+                    "build_trigger_declaration",
+                    "lifecycle",
+                    "registrations",
+                }
+            ),
         ),
         Documented("Definition", "sdk.definition", (_ENQUEUER,), hidden=_OF_WORKERS),
         Documented("Rate", "sdk.definition_settings", is_constructed=True),

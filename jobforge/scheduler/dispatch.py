@@ -6,7 +6,7 @@ event's jobs also removes the event from the outbox, so only one scheduler can d
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -60,15 +60,20 @@ class Dispatcher:
             logs.emit("event.failed", "warning", deliveries=counts[DeliveryOutcome.FAILED])
         return True
 
-    async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
+    def iter_reactions(self, pending: PendingEvents) -> Iterator[Dispatched]:
+        """Yield what the triggers do with each event, without I/O."""
         triggers = {
             trigger.id: reaction.parse_trigger(trigger, self._validator(trigger, pending))
             for trigger in pending.triggers.values()
         }
+        for event in pending.events:
+            yield Dispatched(event.id, _react_to_event(event, triggers))
+
+    async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
         dispatched = []
-        for number, event in enumerate(pending.events, 1):
-            dispatched.append(Dispatched(event.id, _react_to_event(event, triggers)))
-            if number % _YIELD_EVERY == 0:
+        for reactions in self.iter_reactions(pending):
+            dispatched.append(reactions)
+            if len(dispatched) % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return dispatched
 

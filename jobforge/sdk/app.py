@@ -256,16 +256,17 @@ class JobForge:
         )
         return [build_registration_call(definition) for definition in ordered]
 
-    def build_schedule_declaration(self) -> Call[None]:
-        """Return the call that updates the schedules in the database to those of the code."""
+    def build_trigger_declaration(self) -> Call[None]:
+        """Return the call that updates the triggers in the database to those of the code."""
         declared: list[dict[str, Json]] = [
             {
-                "name": settings.key,
-                "tenant": settings.schedule.tenant or self._own_tenant(settings.key),
-                "settings": settings.schedule.to_json(settings.key),
+                "name": key,
+                "type": trigger.type,
+                "tenant": trigger.tenant or self._own_tenant(key),
+                "settings": trigger.to_json(key, definition.parameters),
             }
-            for settings in (each.settings for each in self._own_definitions.values())
-            if settings.schedule is not None
+            for key, definition in self._own_definitions.items()
+            if (trigger := definition.settings.trigger) is not None
         ]
         return calls.declare_triggers(declared, list(self._own_definitions))
 
@@ -273,7 +274,7 @@ class JobForge:
         tenant = self._location.default_tenant()
         if tenant is None:
             raise ConfigError(
-                f"The schedule of {key} requires a tenant: set @jf.job(tenant=…), * for every"
+                f"The trigger of {key} requires a tenant: set @jf.job(tenant=…), * for every"
                 " tenant, or set the app's tenant",
                 field="tenant",
             )
@@ -281,12 +282,12 @@ class JobForge:
 
     def register(self) -> None:
         """Register all definitions in the database. Workers do this when they start."""
-        for call in (*self.registrations(), self.build_schedule_declaration()):
+        for call in (*self.registrations(), self.build_trigger_declaration()):
             self.client.run(call)
 
     async def aregister(self) -> None:
         """Like `register`, for async code."""
-        for call in (*self.registrations(), self.build_schedule_declaration()):
+        for call in (*self.registrations(), self.build_trigger_declaration()):
             await self.client.arun(call)
 
     def close(self) -> None:

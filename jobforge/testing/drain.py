@@ -18,6 +18,7 @@ from jobforge.calls import Call
 from jobforge.errors import Invalid, Json
 from jobforge.payloads.size import RESULT_LIMIT, fits
 from jobforge.scheduler import firing
+from jobforge.scheduler.dispatch import Dispatcher
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancel, Dead, Retry, Snooze
 from jobforge.sdk.verdict import Verdict
@@ -113,6 +114,7 @@ class Drainer:
             name for each in definitions.values() for name in each.served_versions
         ]
         self._worker_id = uuid4()
+        self._dispatcher = Dispatcher()
 
     def run(self, *, limit: int | None, with_scheduled: bool, raise_errors: bool) -> Drained:
         drained = Drained()
@@ -137,8 +139,17 @@ class Drainer:
                 return
             self._run(calls.record_firings(list(firing.iter_plans(due))))
 
+    def _dispatch_events(self) -> bool:
+        """Enqueue the jobs of event triggers; return whether there were events to dispatch."""
+        pending = self._run(calls.pending_events())
+        if pending.events:
+            self._run(calls.record_deliveries(list(self._dispatcher.iter_reactions(pending))))
+        return bool(pending.events)
+
     def _claim_next(self, *, with_scheduled: bool) -> ClaimedJob | None:
         job = self._claim()
+        while job is None and self._dispatch_events():
+            job = self._claim()
         while job is None and with_scheduled:
             due = (
                 self._database.next_due(self._served_definitions) or self._find_next_rate_limited()

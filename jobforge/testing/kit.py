@@ -141,11 +141,12 @@ class Kit:
     ) -> Drained:
         """Run jobs until none is left, including retries and the jobs that they enqueue.
 
-        Due schedules enqueue their jobs first. Scheduled jobs run too, unless `with_scheduled` is
-        false: the clock moves forward to them. `limit` is the maximum number of attempts. With
-        `raise_errors`, the first error of a handler is raised after its attempt is recorded.
+        Due schedules enqueue their jobs first. Event triggers enqueue theirs whenever no other job
+        can run. Scheduled jobs run too, unless `with_scheduled` is false: the clock moves forward
+        to them. `limit` is the maximum number of attempts. With `raise_errors`, the first error of
+        a handler is raised after its attempt is recorded.
         """
-        self._declare_schedules()
+        self._declare_triggers()
         definitions = self._definitions()
         drain = Drainer(self._database, self._conn, self._runner, definitions, self._get_artifacts)
         return run_outside_loops(
@@ -180,7 +181,7 @@ class Kit:
         ahead = given + timedelta(**parts)
         if ahead < timedelta():
             raise ValueError("Time cannot move backwards")
-        self._declare_schedules()
+        self._declare_triggers()
         self._database.travel(ahead)
 
     def now(self) -> datetime:
@@ -218,12 +219,12 @@ class Kit:
         except TenantRequired:
             return uuid4()  # any tenant will do
 
-    def _declare_schedules(self) -> None:
-        """Declare the apps' schedules; skip an app whose tenant is not set or does not exist."""
+    def _declare_triggers(self) -> None:
+        """Declare the apps' triggers; skip an app whose tenant is not set or does not exist."""
         for app in self._apps:
-            if any(each.settings.schedule for each in app.definitions.values()):
+            if any(each.settings.trigger for each in app.definitions.values()):
                 with suppress(ConfigError, NotFound):
-                    db.run(self._conn, app.build_schedule_declaration())
+                    db.run(self._conn, app.build_trigger_declaration())
 
     def _definitions(self) -> dict[str, Definition[..., Any]]:
         if not self._apps:

@@ -129,7 +129,7 @@ class Worker:
         for call in (
             *self._app.registrations(),
             *map(build_registration_call, self._connectors),
-            self._app.build_schedule_declaration(),
+            self._app.build_trigger_declaration(),
             calls.ensure_partitions(),
         ):
             await link.run(call)

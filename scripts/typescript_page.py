@@ -82,7 +82,7 @@ _SECTIONS: dict[str, tuple[str, dict[str, tuple[str, ...]], dict[str, str]]] = {
             "Handlers": ("Context", "Log", "Event", "Stored"),
             "Outcomes of a handler": ("Retry", "Snooze", "Cancel", "Dead", "Cancelled"),
             "Jobs": (
-                *("Job", "JobListing", "JobFilter", "History", "Explanation"),
+                *("Job", "JobListing", "JobFilter", "History", "Explanation", "JobEvent"),
                 *("State", "FinalState", "Enqueued", "EnqueueStatus"),
             ),
             "Secrets and webhooks": (

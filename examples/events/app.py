@@ -1,14 +1,18 @@
-"""Two jobs that event triggers enqueue when an order is paid. See README.md.
+"""Two jobs that event triggers enqueue when an order is paid, one declared here. See README.md.
 
 Run it: jobforge dev examples/events/app.py
 """
 
 from jobforge import Context, JobForge
 
-jf = JobForge()
+jf = JobForge(tenant="acme")
 
 
-@jf.job(queue="shipping")
+@jf.job(
+    queue="shipping",
+    on_event="order.paid",
+    payload={"order": "{{event.order}}", "to": "{{event.address.city}}"},
+)
 def ship(ctx: Context, order: int, to: str) -> str:
     """Ship the order to this city."""
     ctx.log.info("shipping", order=order)

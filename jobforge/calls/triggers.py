@@ -121,7 +121,7 @@ def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
 def declare_triggers(
     declared: Sequence[Mapping[str, Json]], definitions: Sequence[str]
 ) -> Call[None]:
-    """Declare schedules by name, tenant and settings; delete undeclared ones of `definitions`."""
+    """Declare triggers by name, type, tenant, settings; delete undeclared ones of `definitions`."""
     return build_call(
         "declare_triggers",
         NOTHING,

@@ -9,7 +9,8 @@ from jobforge.cli import completions
 from jobforge.cli.options import PayloadArgument, omit_none
 from jobforge.cli.payload_args import parse_json, parse_payload
 from jobforge.cli.time_args import parse_duration, parse_moment
-from jobforge.errors import Json
+from jobforge.errors import Invalid, Json
+from jobforge.scheduler.interval import write_interval
 
 DefinitionOption = Annotated[
     str | None,
@@ -24,7 +25,7 @@ DefinitionOption = Annotated[
 
 # Options that are settings of the same name and type.
 _UNCHANGED = (
-    *("definition", "cron", "event", "catch_up", "catch_up_limit", "overlap", "dedupe_key"),
+    *("definition", "event", "catch_up", "catch_up_limit", "overlap", "dedupe_key"),
     *("version", "queue", "priority"),
 )
 
@@ -35,6 +36,10 @@ def trigger_options(
     definition: DefinitionOption = None,
     cron: Annotated[
         str | None, typer.Option(metavar="CRON", help="Cron expression: five fields, or @daily.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Interval of the schedule, such as 30s."),
     ] = None,
     event: Annotated[
         str | None, typer.Option(metavar="NAME", help="Event name, or a pattern such as order.*.")
@@ -105,6 +110,7 @@ def parse_settings(options: Mapping[str, Any]) -> dict[str, Json]:
     """Return the settings of the trigger options that were given."""
     payload, filter_ = options["payload"], options["filter_"]
     return omit_none(
+        cron=_read_cron(options["cron"], options["every"]),
         payload=parse_payload(payload) if payload else None,
         timezone=options["tz"],
         jitter_s=_parse_seconds(options["jitter"], "--jitter"),
@@ -114,6 +120,14 @@ def parse_settings(options: Mapping[str, Any]) -> dict[str, Json]:
         dedupe_window_s=_parse_seconds(options["dedupe_window"], "--dedupe-window"),
         **{name: options[name] for name in _UNCHANGED},
     )
+
+
+def _read_cron(cron: str | None, every: str | None) -> str | None:
+    if every is None:
+        return cron
+    if cron is not None:
+        raise Invalid("--cron and --every cannot be used together", field="every")
+    return write_interval(parse_duration(every, "--every"), field="--every")
 
 
 def _parse_seconds(text: str | None, option: str) -> int | None:

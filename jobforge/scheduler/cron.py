@@ -209,7 +209,8 @@ def _expand_nickname(text: str) -> str:
     name = text.strip().lower()
     if name not in NICKNAMES:
         raise _invalid(
-            f"Unknown schedule '{text.strip()}'; use one of {', '.join(NICKNAMES)}",
+            f"Unknown schedule '{text.strip()}'; use one of {', '.join(NICKNAMES)}"
+            ", or an interval such as @every 30s",
             text.index("@"),
         )
     return NICKNAMES[name]

@@ -6,12 +6,12 @@ event's jobs also removes the event from the outbox, so only one scheduler can d
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.db.protocols import Link
+from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
@@ -44,7 +44,7 @@ class Dispatcher:
         self._cursor = _OutboxCursor()
         self._validators: dict[tuple[str, int | None], tuple[Json, Validator | None]] = {}
 
-    async def dispatch(self, link: Link) -> bool:
+    async def dispatch(self, link: MonitoredLink) -> bool:
         """Dispatch one batch of events; return True when there may be more."""
         started = time.monotonic()
         after = self._cursor.start_after(started)
@@ -60,15 +60,20 @@ class Dispatcher:
             logs.emit("event.failed", "warning", deliveries=counts[DeliveryOutcome.FAILED])
         return True
 
-    async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
+    def iter_reactions(self, pending: PendingEvents) -> Iterator[Dispatched]:
+        """Yield what the triggers do with each event, without I/O."""
         triggers = {
             trigger.id: reaction.parse_trigger(trigger, self._validator(trigger, pending))
             for trigger in pending.triggers.values()
         }
+        for event in pending.events:
+            yield Dispatched(event.id, _react_to_event(event, triggers))
+
+    async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
         dispatched = []
-        for number, event in enumerate(pending.events, 1):
-            dispatched.append(Dispatched(event.id, _react_to_event(event, triggers)))
-            if number % _YIELD_EVERY == 0:
+        for reactions in self.iter_reactions(pending):
+            dispatched.append(reactions)
+            if len(dispatched) % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return dispatched
 
@@ -85,7 +90,9 @@ class Dispatcher:
             )
         return cached[1]
 
-    async def _record(self, link: Link, dispatched: Sequence[Dispatched]) -> dict[str, int]:
+    async def _record(
+        self, link: MonitoredLink, dispatched: Sequence[Dispatched]
+    ) -> dict[str, int]:
         try:
             return await link.run(calls.record_deliveries(dispatched))
         except (Unavailable, Denied):
@@ -142,7 +149,7 @@ def _react_to_event(event: PendingEvent, triggers: dict[UUID, ParsedTrigger]) ->
 
 
 async def _record_failure(
-    link: Link, dispatched: Dispatched, error: JobForgeError
+    link: MonitoredLink, dispatched: Dispatched, error: JobForgeError
 ) -> dict[str, int]:
     """Record the event's deliveries as failed.
 

@@ -20,6 +20,7 @@ from jobforge.payloads import schema_validation
 from jobforge.payloads.schema_validation import Validator
 from jobforge.scheduler import cron, template
 from jobforge.scheduler.cron import Cron
+from jobforge.scheduler.interval import Interval, parse_times
 from jobforge.types.triggers import (
     CatchUp,
     DueSchedule,
@@ -33,6 +34,8 @@ from jobforge.types.triggers import (
 
 # A busy scheduler may be this late; a firing within this time does not count as missed.
 ON_TIME_TOLERANCE = timedelta(seconds=60)
+
+Times = Cron | Interval
 
 _READ_AT_ONCE = 1_000
 _RECORDED_AT_ONCE = 1_000  # firings per call
@@ -90,7 +93,7 @@ def iter_plans(due: DueSchedules) -> Iterator[Plan]:
 def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefinition") -> Plan:
     """Return the plan of a schedule; one with an invalid cron is disabled, with the reason."""
     try:
-        times = _parse_cron(schedule.cron, schedule.zone)
+        times = _parse_times(schedule.cron, schedule.zone)
     except Invalid as fault:
         return _plan_disabling(schedule, fault)
     if not schedule.is_due:
@@ -134,7 +137,7 @@ class _DueTimes:
     next: datetime | None
 
 
-def _find_due_times(times: Cron, schedule: DueSchedule, now: datetime) -> _DueTimes:
+def _find_due_times(times: Times, schedule: DueSchedule, now: datetime) -> _DueTimes:
     first = schedule.next_run_at or _find_first_time(times, schedule)
     end = now + _INSTANT
     if schedule.ends_at is not None:
@@ -145,7 +148,7 @@ def _find_due_times(times: Cron, schedule: DueSchedule, now: datetime) -> _DueTi
     if following is None or following > now:
         firing = (
             [first]
-            if schedule.catch_up is not CatchUp.NONE or first > now - ON_TIME_TOLERANCE
+            if schedule.catch_up is not CatchUp.NONE or first > now - _on_time_tolerance(times)
             else []
         )
     else:
@@ -155,7 +158,7 @@ def _find_due_times(times: Cron, schedule: DueSchedule, now: datetime) -> _DueTi
     return _DueTimes(firing, missed, _drop_after_end(schedule, following))
 
 
-def _find_first_time(times: Cron, schedule: DueSchedule) -> datetime | None:
+def _find_first_time(times: Times, schedule: DueSchedule) -> datetime | None:
     since = schedule.since
     if schedule.starts_at is not None:
         since = max(since, schedule.starts_at - _INSTANT)
@@ -163,19 +166,27 @@ def _find_first_time(times: Cron, schedule: DueSchedule) -> datetime | None:
 
 
 def _select_catch_up_times(
-    times: Cron, schedule: DueSchedule, first: datetime, end: datetime, now: datetime
+    times: Times, schedule: DueSchedule, first: datetime, end: datetime, now: datetime
 ) -> list[datetime]:
     """Return the due times that fire under the schedule's catch-up option."""
     match schedule.catch_up:
         case CatchUp.NONE:
-            return list(times.between(max(first, now - ON_TIME_TOLERANCE), end))
+            start = max(first, now - _on_time_tolerance(times))
+            return list(times.between(start, end))
         case CatchUp.LAST:
             return times.last_before(end, first=first, most=1)
         case CatchUp.ALL:
             return times.last_before(end, first=first, most=schedule.catch_up_limit)
 
 
-def _summarize_missed(times: Cron, first: datetime, end: datetime) -> list[PlannedFiring]:
+def _on_time_tolerance(times: Times) -> timedelta:
+    """Return how late a firing may be; at most the interval, so that a delay fires one job."""
+    return (
+        min(ON_TIME_TOLERANCE, times.length) if isinstance(times, Interval) else ON_TIME_TOLERANCE
+    )
+
+
+def _summarize_missed(times: Times, first: datetime, end: datetime) -> list[PlannedFiring]:
     """Return one skipped firing for all missed times, at the last of them."""
     if first >= end:
         return []
@@ -356,11 +367,11 @@ def _batches(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
 
 
 @lru_cache(maxsize=4096)
-def _parse_cron(text: str, zone: str) -> Cron:
-    return cron.parse(text, zone)
+def _parse_times(text: str, zone: str) -> Times:
+    return parse_times(text, zone)
 
 
 @lru_cache(maxsize=4096)
 def _find_next_time(text: str, zone: str, first: datetime) -> datetime | None:
     """Return the next fire time; cached, because many schedules have the same times."""
-    return _parse_cron(text, zone).next_after(first)
+    return _parse_times(text, zone).next_after(first)

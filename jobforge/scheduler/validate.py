@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from jobforge.errors import Invalid, Json
-from jobforge.scheduler import cron, event_filter, template
-from jobforge.scheduler.cron import TENANT_ZONE, Cron
+from jobforge.scheduler import event_filter, template
+from jobforge.scheduler.cron import TENANT_ZONE
+from jobforge.scheduler.interval import parse_times
 from jobforge.types.triggers import Trigger, TriggerType
 
 MOST_BACKFILLED = 1000
@@ -23,17 +24,12 @@ def check(kind: TriggerType, settings: Mapping[str, Json], before: Trigger | Non
         _check_event(settings)
 
 
-def read_cron(text: str, timezone: str, *, tenant_zone: str = "UTC") -> Cron:
-    """Parse a schedule; `tenant_zone` replaces the zone `tenant`."""
-    return cron.parse(text, tenant_zone if timezone == TENANT_ZONE else timezone)
-
-
 def list_fire_times(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
     """Return a schedule's fire times from `start` to `end`; raise Invalid for too many."""
     if trigger.cron is None:
         raise Invalid("Only schedules can be backfilled", field="trigger_id")
     times = []
-    for at in cron.parse(trigger.cron, trigger.zone).between(start, end):
+    for at in parse_times(trigger.cron, trigger.zone).between(start, end):
         times.append(at)
         if len(times) > MOST_BACKFILLED:
             raise Invalid(
@@ -49,7 +45,7 @@ def _check_schedule(settings: Mapping[str, Json], before: Trigger | None) -> Non
         text = settings.get("cron", before and before.cron)
         zone = settings.get("timezone", before.timezone if before else TENANT_ZONE)
         if isinstance(text, str) and isinstance(zone, str):  # else SQL reports the missing field
-            read_cron(text, zone)
+            parse_times(text, "UTC" if zone == TENANT_ZONE else zone)
     if "payload" in settings:
         template.check(settings["payload"], roots=template.SCHEDULE_ROOTS)
 

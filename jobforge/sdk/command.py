@@ -38,6 +38,8 @@ T = TypeVar("T")
 class Command(Definition[..., dict[str, Json]]):
     """A definition with a program. The result of a job is its exit code and, on request, stdout."""
 
+    has_handler = False
+
     def __init__(  # noqa: PLR0913 - one parameter per part of the declaration
         self,
         settings: DefinitionSettings,

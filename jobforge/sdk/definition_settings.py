@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from jobforge.errors import Invalid, Json
 from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.sdk.outcome_exceptions import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
-from jobforge.sdk.schedule import Schedule, ScheduleSettings, read_schedule
+from jobforge.sdk.triggers import DeclaredTriggerSettings, TriggerSettings, read_trigger
 
 Isolation = Literal["process", "inline"]
 Size = int | str  # bytes, or "256MB"
@@ -69,7 +69,7 @@ class DefinitionSettings:
     rate: Rate | None = None
     rate_per_key: Rate | None = None
     hooks: bool = False
-    schedule: Schedule | None = None
+    trigger: DeclaredTriggerSettings | None = None
 
     def __post_init__(self) -> None:
         _check_name(_KEY, self.key, "key")
@@ -124,7 +124,7 @@ class CommonSettings(TypedDict, total=False):
     rate_per_key: Rate | None
 
 
-class JobSettings(CommonSettings, ScheduleSettings, total=False):
+class JobSettings(CommonSettings, TriggerSettings, total=False):
     """The settings of `@jf.job(…)`; docs/python.md describes each."""
 
     key: str
@@ -149,7 +149,7 @@ def read_settings(**settings: Unpack[JobSettings]) -> DefinitionSettings:
         backoff_cap_s=policy.cap_s,
         give_up_on=policy.give_up_on,
         limits=_read_limits(settings),
-        schedule=read_schedule(settings),
+        trigger=read_trigger(settings),
         **fields,
     )
 

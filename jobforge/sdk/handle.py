@@ -123,9 +123,9 @@ class Handle(Generic[R_co]):
     ) -> "Handle[R_co]":
         """Run a dead, finished or delayed job again; return the handle of the job that will run.
 
-        A job that succeeded or was canceled stays as it is, and a new job is created from it. So is
-        a new job with `payload`, which replaces the arguments. `attempts` is the number of further
-        attempts. Raises Conflict if the job is queued, blocked or running.
+        For a job that succeeded or was canceled, that is a new job. With `payload`, which replaces
+        the arguments, it is always a new job, and a dead job is canceled. `attempts` is the number
+        of further attempts. Raises Conflict if the job is queued, blocked or running.
         """
         call = self._build_retry_call(payload, attempts)
         return self._build_retried(self._client.run(call, self.tenant_id))

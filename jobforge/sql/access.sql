@@ -149,7 +149,7 @@ as $$
                     'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates',
                     'ended_sessions',
                     'artifact_stores',
-                    'artifact_sweeps', 'declared_schedules', 'webhook_endpoints', 'tenant_keys',
+                    'artifact_sweeps', 'declared_triggers', 'webhook_endpoints', 'tenant_keys',
                     'connector_configs', 'statistics_position', 'maintenance', 'reaper',
                     'bound_logins', 'locks', 'signing_key')),
                 -- pg_dump reads each partition by its own name.

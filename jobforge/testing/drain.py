@@ -1,7 +1,7 @@
 """Drain a test's jobs: claim, run in this process, complete, until none is left.
 
-The engine decides which job runs next, as in production. If no job is ready, events are dispatched.
-If only scheduled jobs are left, the test's clock moves forward to the next one.
+The engine decides which job runs next, as in production. If only scheduled jobs are left, the
+test's clock moves forward to the next one.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from jobforge.calls import Call
 from jobforge.errors import Invalid, Json
 from jobforge.payloads.size import RESULT_LIMIT, fits
 from jobforge.scheduler import firing
+from jobforge.scheduler.dispatch import Dispatcher
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancel, Dead, Retry, Snooze
 from jobforge.sdk.verdict import Verdict
 from jobforge.testing.attempt import AttemptRunner
 from jobforge.testing.database import KitDatabase
-from jobforge.testing.events import EventDispatcher
 from jobforge.types.jobs import ClaimedJob, Outcome, OutcomeReport, SettleStatus, State
 from jobforge.types.jsonb import encode
 from jobforge.worker.payload_downloads import download_documents, needs_download
@@ -97,26 +97,24 @@ class Drained:
 class Drainer:
     """A worker with one slot, for one drain."""
 
-    def __init__(  # noqa: PLR0913 - one parameter per part of the kit
+    def __init__(
         self,
         database: KitDatabase,
         conn: db.Connection,
         runner: AttemptRunner,
         definitions: Mapping[str, Definition[..., Any]],
-        *,
         artifacts: Callable[[], Artifacts],
-        events: EventDispatcher,
     ) -> None:
         self._database = database
         self._conn = conn
         self._runner = runner
         self._definitions = definitions
         self._artifacts = artifacts
-        self._events = events
         self._served_definitions = [
             name for each in definitions.values() for name in each.served_versions
         ]
         self._worker_id = uuid4()
+        self._dispatcher = Dispatcher()
 
     def run(self, *, limit: int | None, with_scheduled: bool, raise_errors: bool) -> Drained:
         drained = Drained()
@@ -141,9 +139,16 @@ class Drainer:
                 return
             self._run(calls.record_firings(list(firing.iter_plans(due))))
 
+    def _dispatch_events(self) -> bool:
+        """Enqueue the jobs of event triggers; return whether there were events to dispatch."""
+        pending = self._run(calls.pending_events())
+        if pending.events:
+            self._run(calls.record_deliveries(list(self._dispatcher.iter_reactions(pending))))
+        return bool(pending.events)
+
     def _claim_next(self, *, with_scheduled: bool) -> ClaimedJob | None:
         job = self._claim()
-        if job is None and self._events.dispatch():
+        while job is None and self._dispatch_events():
             job = self._claim()
         while job is None and with_scheduled:
             due = (

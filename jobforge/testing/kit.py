@@ -26,7 +26,6 @@ from jobforge.testing.cluster import Postgres
 from jobforge.testing.database import EnqueuedJob, KitDatabase, fresh_database
 from jobforge.testing.drain import Drained, Drainer
 from jobforge.testing.event_loop import HandlerLoop, run_outside_loops
-from jobforge.testing.events import EventDispatcher
 from jobforge.testing.notes import Notes
 
 P = ParamSpec("P")
@@ -147,17 +146,14 @@ class Kit:
         """Run jobs until none is left, including retries and the jobs that they enqueue.
 
         Due schedules enqueue their jobs first. Events enqueue the jobs of their triggers, and wake
-        jobs that wait for them. Scheduled jobs run too, unless `with_scheduled` is
-        false: the clock moves forward to them. `limit` is the maximum number of attempts. With
-        `raise_errors`, the first error of a handler is raised after its attempt is recorded.
+        jobs that wait for them, whenever no other job can run. Scheduled jobs run too, unless
+        `with_scheduled` is false: the clock moves forward to them. `limit` is the maximum number of
+        attempts. With `raise_errors`, the first error of a handler is raised after its attempt is
+        recorded.
         """
-        self._declare_schedules()
+        self._declare_triggers()
         definitions = self._definitions()
-        drain = Drainer(
-            *(self._database, self._conn, self._runner, definitions),
-            artifacts=self._get_artifacts,
-            events=EventDispatcher(self._conn, self._loop),
-        )
+        drain = Drainer(self._database, self._conn, self._runner, definitions, self._get_artifacts)
         return run_outside_loops(
             lambda: drain.run(limit=limit, with_scheduled=with_scheduled, raise_errors=raise_errors)
         )
@@ -190,7 +186,7 @@ class Kit:
         ahead = given + timedelta(**parts)
         if ahead < timedelta():
             raise ValueError("Time cannot move backwards")
-        self._declare_schedules()
+        self._declare_triggers()
         self._database.travel(ahead)
 
     def now(self) -> datetime:
@@ -228,12 +224,12 @@ class Kit:
         except TenantRequired:
             return uuid4()  # any tenant will do
 
-    def _declare_schedules(self) -> None:
-        """Declare the apps' schedules; skip an app whose tenant is not set or does not exist."""
+    def _declare_triggers(self) -> None:
+        """Declare the apps' triggers; skip an app whose tenant is not set or does not exist."""
         for app in self._apps:
-            if any(each.settings.schedule for each in app.definitions.values()):
+            if any(each.settings.trigger for each in app.definitions.values()):
                 with suppress(ConfigError, NotFound):
-                    db.run(self._conn, app.build_schedule_declaration())
+                    db.run(self._conn, app.build_trigger_declaration())
 
     def _definitions(self) -> dict[str, Definition[..., Any]]:
         if not self._apps:

@@ -83,6 +83,7 @@ class Worker:
         )
         self.job_services = self._parts.services
         self.is_running = False
+        self._has_started = False
 
     async def run(self) -> None:
         """Run until the worker is stopped, locally or by a command in a heartbeat response.
@@ -128,12 +129,14 @@ class Worker:
         for call in (
             *self._app.registrations(),
             *map(build_registration_call, self._connectors),
-            self._app.build_schedule_declaration(),
+            self._app.build_trigger_declaration(),
             calls.ensure_partitions(),
         ):
             await link.run(call)
         for runner in runners:
             await runner.open()
+        await self._app.lifecycle.run_worker_start()
+        self._has_started = True
         level = next(filter(None, (runner.level for runner in runners)), None)
         self._state.registration = self._build_registration(level)
         await link.run(self._state.registration)
@@ -160,6 +163,8 @@ class Worker:
             await runner.close()
         if self.is_running:
             await self._unregister()
+        if self._has_started:
+            await self._app.lifecycle.run_worker_stop()
         for link in self._parts.links:
             await link.close()
 

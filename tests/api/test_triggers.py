@@ -103,6 +103,21 @@ def test_a_preview_shows_the_effect_of_clock_changes(api: ApiServer) -> None:
     assert shown["payload"] == {"path": "/in"}
 
 
+def test_an_interval_is_created_changed_and_previewed(
+    api: ApiServer, schedule: dict[str, Any]
+) -> None:
+    admin = api.client("tenant_admin")
+    path = f"/triggers/{schedule['id']}"
+    assert admin.patch(path, json={"cron": "@every 30s"}).status_code == 204
+    assert admin.get(path).json()["cron"] == "@every 30s"
+    assert admin.get(f"{path}/next").json()["description"] == "Every 30 seconds"
+    body = {"cron": "@every 30s", "timezone": "UTC", "after": "2026-03-07T12:00:10Z", "count": 2}
+    shown = admin.post("/triggers/preview", json=body).json()
+    assert [run["at"] for run in shown["runs"]] == ["2026-03-07T12:00:30Z", "2026-03-07T12:01:00Z"]
+    refused = admin.patch(path, json={"cron": "@every 30"})
+    assert (refused.status_code, refused.json()["facts"]) == (422, {"position": 6})
+
+
 def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
     api: ApiServer, schedule: dict[str, Any]
 ) -> None:
@@ -179,7 +194,8 @@ def test_a_tenants_worker_declares_schedules_only_for_its_tenant(api: ApiServer)
     settings = {"label": "plain", "definition": "plain", "cron": "@daily"}
 
     def declare(key: str, *tenants: str) -> int:
-        declared = [{"name": "plain", "tenant": each, "settings": settings} for each in tenants]
+        of = {"name": "plain", "type": "schedule", "settings": settings}
+        declared = [{**of, "tenant": each} for each in tenants]
         body = {"declared": declared, "definitions": ["plain"]}
         client = api.client_with_headers({"authorization": f"Bearer {key}"})
         return client.post("/worker/triggers", json=body).status_code

@@ -61,7 +61,7 @@ def test_the_python_of_the_page_runs(
     page = ROOT / "docs" / "schedules.md"
     run_page(page, database, **settings)
     rows = conn.execute("select declared from jobforge.triggers").fetchall()
-    assert {row["declared"] for row in rows} == {"morning_report", "clean_up"}
+    assert {row["declared"] for row in rows} == {"morning_report", "clean_up", "refresh_prices"}
 
 
 def _commands() -> Iterator[list[str]]:

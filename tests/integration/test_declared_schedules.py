@@ -1,5 +1,6 @@
 """Schedules declared in code: kept in sync with the code, and fired by the worker's scheduler."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,7 +19,7 @@ from jobforge.types.triggers import Trigger
 
 
 def register(conn: Connection, app: JobForge) -> None:
-    for call in (*app.registrations(), app.build_schedule_declaration()):
+    for call in (*app.registrations(), app.build_trigger_declaration()):
         db.run(conn, call)
 
 
@@ -67,6 +68,16 @@ def test_a_declared_schedule_follows_the_code(conn: Connection) -> None:
     assert declared(conn)["report"].id == created.id
 
 
+def test_a_declared_interval_is_a_schedule(conn: Connection) -> None:
+    register(conn, an_app(every=90, jitter=5, overlap="skip"))
+    created = declared(conn)["report"]
+    assert (created.cron, created.jitter_s, created.overlap) == ("@every 1m30s", 5, "skip")
+    register(conn, an_app(every=timedelta(hours=1)))
+    assert (declared(conn)["report"].id, declared(conn)["report"].cron) == (created.id, "@every 1h")
+    register(conn, an_app(cron="@hourly"))
+    assert declared(conn)["report"].cron == "@hourly"
+
+
 def test_changes_by_operators_are_kept(conn: Connection) -> None:
     register(conn, an_app(cron="@daily"))
     created = declared(conn)["report"].id
@@ -106,7 +117,7 @@ def test_a_schedule_for_all_tenants_includes_later_tenants(conn: Connection) -> 
 
 def test_a_schedule_needs_an_existing_tenant(conn: Connection) -> None:
     with pytest.raises(ConfigError, match="requires a tenant"):
-        an_app(of=None, cron="@daily").build_schedule_declaration()
+        an_app(of=None, cron="@daily").build_trigger_declaration()
     with pytest.raises(NotFound):
         register(conn, an_app(cron="@daily", tenant="nobody"))
 
@@ -118,6 +129,13 @@ def test_a_schedule_needs_an_existing_tenant(conn: Connection) -> None:
         ({"cron": "@daily", "tz": "Mars/X"}, "timezone"),
         ({"cron": "@daily", "payload": {"a": "{{event.b}}"}}, "payload.a"),
         ({"tz": "Europe/Berlin"}, "tz"),
+        ({"cron": "@every 30"}, "cron"),
+        ({"every": 30, "cron": "@daily"}, "every"),
+        ({"every": 30, "on_event": "a"}, "on_event"),
+        ({"every": 0}, "every"),
+        ({"every": 0.5}, "every"),
+        ({"every": timedelta(days=366)}, "every"),
+        ({"every": 30, "payload": {"a": "{{event.b}}"}}, "payload.a"),
     ],
 )
 def test_a_schedule_that_can_never_fire_is_refused_at_declaration(

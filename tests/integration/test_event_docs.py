@@ -10,6 +10,7 @@ from cluster import Connection, Database, wait_until
 from integration.call_setup import TENANT_A
 from integration.page_runner import run_page
 from integration.terminal import InProcessTerminal, Terminal
+from integration.test_declared_event_triggers import dispatch
 
 from jobforge.scheduler import event_filter, template
 
@@ -51,7 +52,11 @@ def test_the_python_of_the_page_runs(database: Database, conn: Connection) -> No
     conn.execute("create table orders (id int, paid bool)")
     run_page(PAGE, database)
     emitted = conn.execute("select name from jobforge.events order by id").fetchall()
-    assert [row["name"] for row in emitted] == ["order.paid", "order.sent"]
+    assert [row["name"] for row in emitted] == ["order.paid", "order.sent", "invoice.paid"]
+    dispatch(database)
+    [job] = conn.execute("select definition, payload from jobforge.jobs").fetchall()
+    assert job["definition"] == "book_payment"
+    assert job["payload"] == {"invoice": "I-7", "total": 120, "currency": "EUR"}
 
 
 def test_the_templates_and_the_filter_of_the_page_work_as_described() -> None:

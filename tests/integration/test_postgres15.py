@@ -399,7 +399,7 @@ def _schedules(engine: CallRecorder) -> None:
     [listed] = engine.call("list_triggers", filter={"type": "schedule"}, tenant_id=TENANT_A)
     assert listed == engine.call("get_trigger", **own)[0]
     engine.call("delete_trigger", **own)
-    declared = {"name": "job", "tenant": "*", "settings": settings}
+    declared = {"name": "job", "type": "schedule", "tenant": "*", "settings": settings}
     engine.call("declare_triggers", declared=[declared], definitions=["job"])
     [listed] = engine.call("list_triggers", filter={"type": "schedule"}, tenant_id=TENANT_A)
     assert listed["declared"] == "job"

@@ -51,6 +51,31 @@ def test_a_schedule_fires_at_its_time_and_is_planned_for_the_next_one(
     assert (trigger.last_fired_at, trigger.next_run_at) == (due, due + timedelta(hours=1))
 
 
+def test_an_interval_fires_within_a_minute_and_catches_up_as_a_cron_expression_does(
+    harness: ScheduleHarness,
+) -> None:
+    created = harness.add("@every 20s", payload={"at": "{{schedule.fire_at}}"})
+    due = harness.travel_to_next(created)
+    assert due.timestamp() % 20 == 0
+    assert harness.fire_due() == 1
+    harness.travel_to_next(created, seconds=45)
+    assert harness.fire_due() == 2
+    fired = [(each.fire_at, each.outcome) for each in harness.firings(created)]
+    assert fired == [
+        (due, ENQUEUED),
+        (due + timedelta(seconds=40), SKIPPED),
+        (due + timedelta(seconds=60), ENQUEUED),
+    ]
+    assert harness.get(created).next_run_at == due + timedelta(seconds=80)
+
+
+def test_an_interval_without_catch_up_fires_once_after_a_delay(harness: ScheduleHarness) -> None:
+    created = harness.add("@every 2s", catch_up="none")
+    harness.travel_to_next(created, seconds=31)
+    assert harness.fire_due() == 2
+    assert harness.outcomes(created) == [SKIPPED, ENQUEUED]
+
+
 @pytest.mark.parametrize(
     ("catch_up", "limit", "expected"),
     [

@@ -299,6 +299,26 @@ def test_moving_the_clock_makes_a_schedule_due(jf_test: Kit) -> None:
     assert jf_test.drain().jobs == []
 
 
+def test_a_drain_runs_the_jobs_of_event_triggers(jf_test: Kit) -> None:
+    app = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere", tenant="shop")
+
+    @app.job(on_event="order.paid", isolation="inline")
+    async def book(order: int) -> None:
+        await app.aemit("order.booked", {"order": order})
+
+    @app.job(on_event="order.booked")
+    def report(order: int) -> int:
+        return order
+
+    jf_test.use(app)
+    jf_test.tenant("shop")
+    app.emit("order.paid", {"order": 6})
+    booked, reported = jf_test.drain().jobs
+    assert (booked.job.definition, reported.job.definition) == ("book", "report")
+    assert (reported.job.source, reported.result) == ("event", 6)
+    assert jf_test.drain().jobs == []
+
+
 @pytest.mark.usefixtures("ambient")
 def test_a_drain_stops_at_its_limit(jf_test: Kit) -> None:
     send.enqueue_many([send.args(str(number)) for number in range(3)])

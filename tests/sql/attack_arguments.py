@@ -308,7 +308,9 @@ def _plans(a: Planted, b: Planted) -> Values:
 def _declared(a: Planted, b: Planted) -> Values:
     settings = {"label": "code", "definition": "planted", "cron": "@daily"}
     named = [
-        json.dumps([{"name": "planted", "tenant": tenant, "settings": settings}])
+        json.dumps(
+            [{"name": "planted", "type": "schedule", "tenant": tenant, "settings": settings}]
+        )
         for tenant in (str(b.tenant), b.word, "*", str(a.tenant))
     ]
     return Values("[]", tuple(named[:2]), tuple(named[2:]))

@@ -161,7 +161,7 @@ def fill_remaining_columns(conn: Connection) -> None:
     The rows are a schedule that code declares for all tenants, and the erasure of a third tenant.
     """
     schedule = {"label": "one", "definition": "planted", "cron": "@daily"}
-    declared = [{"name": "planted", "tenant": "*", "settings": schedule}]
+    declared = [{"name": "planted", "type": "schedule", "tenant": "*", "settings": schedule}]
     call(conn, "declare_triggers", declared=declared, definitions=["planted"])
     call(conn, "put_tenant", tenant_id=TENANT_C, settings={"slug": "third", "name": "Third"})
     call(conn, "delete_tenant", tenant_id=TENANT_C)
@@ -209,7 +209,8 @@ def _documents(function: Function, parameter: Parameter, a: Planted) -> Iterator
         "p_deliveries": [[{"id": str(a.things["waiting_event"]), "deliveries": [delivery]}]],
         "p_plans": [[{"tenant_id": str(a.tenant), "id": str(a.things["schedule"]),
                       "updated_at": "2026-01-01T00:00:00Z", "firings": [firing]}]],
-        "p_declared": [[{"name": "planted", "tenant": str(a.tenant), "settings": _SCHEDULE}]],
+        "p_declared": [[{"name": "planted", "type": "schedule", "tenant": str(a.tenant),
+                         "settings": _SCHEDULE}]],
     }  # fmt: skip
     by_function: dict[str, list[Json]] = {
         "annotate_failure": [{"note": "n", "snoozed_until": "2026-12-01T00:00:00Z"}],

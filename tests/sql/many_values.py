@@ -22,7 +22,7 @@ _KEYS = {
     "attempts": {"lease": "t.lease - n", "ended_at": "t.ended_at - n * interval '1 ms'"},
     "audit_log": {"id": "jobforge_private.uuid7()"},
     "connector_configs": {"id": "gen_random_uuid()", "name": "t.name || n"},
-    "declared_schedules": {"name": "t.name || n"},
+    "declared_triggers": {"name": "t.name || n"},
     "definitions": {"version": "t.version + n"},
     "events": {"id": "jobforge_private.nth_id(t.id, n)"},
     "finished_jobs": {"id": "jobforge_private.nth_id(t.id, n)"},
@@ -76,7 +76,7 @@ def _lengthen(conn: Connection, column: Column) -> None:
 
 def _copy_rows(conn: Connection, table: str, of: Planted) -> None:
     keys = _KEYS[table]
-    has_tenant = table not in {"definitions", "declared_schedules"}
+    has_tenant = table not in {"definitions", "declared_triggers"}
     conn.execute(
         sql.SQL(
             "insert into jobforge.{table} select r.*"

@@ -20,7 +20,7 @@ HIDDEN = {
     "api_keys",
     "request_rates",
     "ended_sessions",
-    "declared_schedules",
+    "declared_triggers",
     "artifact_stores",
     "artifact_sweeps",
     "tenant_keys",

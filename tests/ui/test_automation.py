@@ -79,6 +79,17 @@ def test_a_cron_trigger_is_created_with_a_preview_of_its_next_runs(
         session.complaints[:] = [each for each in session.complaints if "422" not in each]
 
 
+def test_an_interval_is_shown_in_words(shop_at_work: AutomationData, browser: Browser) -> None:
+    settings = {"type": "schedule", "label": "Prices", "definition": "make_report"}
+    created = shop_at_work.post("/triggers", {**settings, "cron": "@every 30s"})["id"]
+    with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
+        session.load("/triggers")
+        session.expect_text("every 30 s")
+        session.load(f"/triggers/{created}")
+        session.expect_text("Every 30 seconds")
+        session.expect_text("every 30 s")
+
+
 def test_a_workflow_is_shown_as_a_graph_and_retried(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:

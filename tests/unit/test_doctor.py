@@ -220,10 +220,10 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
         "set secrets = '{}' where id = 'c1';",
     ),
     (
-        unreadable("declared_schedules", "name = 'nightly'", "settings"),
+        unreadable("declared_triggers", "name = 'nightly'", "settings"),
         "values",
         Grade.FAILED,
-        "delete from jobforge.declared_schedules where name = 'nightly';",
+        "delete from jobforge.declared_triggers where name = 'nightly';",
     ),
 ]
 

@@ -26,8 +26,9 @@ from jobforge.api.schemas.triggers import (
 )
 from jobforge.errors import Invalid, Json
 from jobforge.redact import mask
-from jobforge.scheduler import cron, template, validate
+from jobforge.scheduler import template, validate
 from jobforge.scheduler.cron import TENANT_ZONE
+from jobforge.scheduler.interval import parse_times
 from jobforge.scheduler.reaction import build_template_values
 from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
@@ -79,7 +80,7 @@ async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
 def _preview_runs(
     text: str | None, zone: str, *, after: datetime, count: int, end: datetime | None = None
 ) -> dict[str, Json]:
-    schedule = None if text is None else cron.parse(text, zone)
+    schedule = None if text is None else parse_times(text, zone)
     runs = [] if schedule is None else schedule.preview(after, count)
     return {
         "description": None if schedule is None else schedule.describe(),

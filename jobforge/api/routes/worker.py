@@ -112,9 +112,9 @@ async def put_definitions(body: DeclaredDefinitions, caller: Caller) -> JsonResp
     )
 
 
-@router.post("/worker/triggers", status_code=204, summary="Declare a worker's schedules")
+@router.post("/worker/triggers", status_code=204, summary="Declare a worker's triggers")
 async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> JsonResponse:
-    """Idempotent. Deletes schedules of the listed definitions that code declared earlier and no
+    """Idempotent. Deletes triggers of the listed definitions that code declared earlier and no
     longer declares. For a worker of one tenant, * means that tenant.
     """
     declared = [each.model_dump() for each in body.declared]

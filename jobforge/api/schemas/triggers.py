@@ -25,7 +25,8 @@ CronText = Annotated[
     Field(
         min_length=1,
         max_length=MAX_LENGTH,
-        description="Cron expression with five fields, or a name such as @daily.",
+        description="Cron expression with five fields, a name such as @daily, or an interval such"
+        " as @every 30s.",
         examples=["0 9 * * MON-FRI"],
     ),
 ]
@@ -168,9 +169,10 @@ class Preview(NextRuns):
 
 
 class DeclaredTrigger(Body):
-    """A schedule declared in code; `settings` are those of a trigger."""
+    """A trigger declared in code; `settings` are those of a trigger."""
 
     name: DefinitionKey
+    type: Annotated[TriggerType, Field(strict=False)]
     tenant: ShortName = Field(description="Tenant ID or slug, or * for every tenant.")
     settings: dict[str, Json]
 

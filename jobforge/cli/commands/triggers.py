@@ -18,7 +18,8 @@ from jobforge.cli.time_args import parse_moment
 from jobforge.cli.trigger_options import DefinitionOption, parse_settings, trigger_options
 from jobforge.errors import Invalid, Json
 from jobforge.redact import redact
-from jobforge.scheduler import cron, validate
+from jobforge.scheduler import validate
+from jobforge.scheduler.interval import format_times, parse_times
 from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
 app = CommandGroup(TENANT)
@@ -60,15 +61,15 @@ def create(
 ) -> None:
     """Create a trigger and print its ID.
 
-    --cron creates a schedule, --event an event trigger. The payload can contain templates:
-    at={{schedule.fire_at}} or path={{event.path}}.
+    --cron and --every create a schedule, --event an event trigger. The payload can contain
+    templates: at={{schedule.fire_at}} or path={{event.path}}.
     """
     settings = parse_settings(context.params)
     if ("cron" in settings) == ("event" in settings):
         raise Invalid(
-            "Specify either --cron or --event",
+            "Specify one of --cron, --every and --event",
             field="cron",
-            hint="Use --cron '0 9 * * MON-FRI' or --event order.paid",
+            hint="Use --cron '0 9 * * MON-FRI', --every 30s or --event order.paid",
         )
     kind = TriggerType.SCHEDULE if "cron" in settings else TriggerType.EVENT
     settings |= {"label": label, **({"enabled": False} if disabled else {})}
@@ -174,7 +175,11 @@ def firings(
 @app.command("next", options=())
 def next_(
     expression: Annotated[
-        str, typer.Argument(metavar="CRON", help="Cron expression, such as '0 9 * * MON-FRI'.")
+        str,
+        typer.Argument(
+            metavar="CRON",
+            help="Cron expression or interval, such as '0 9 * * MON-FRI' or '@every 30s'.",
+        ),
     ],
     *,
     tz: Annotated[
@@ -189,8 +194,8 @@ def next_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a cron expression and print its next run times. Works offline."""
-    read = cron.parse(expression, tz)
+    """Describe a schedule and print its next run times. Works offline."""
+    read = parse_times(expression, tz)
     moment = parse_moment(after, "--after") if after else datetime.now(UTC)
     runs = read.preview(moment, count)
     if as_json:
@@ -212,7 +217,7 @@ def _to_row(trigger: Trigger) -> dict[str, Json]:
     return {
         "id": trigger.id,
         "label": trigger.label,
-        "when": trigger.cron or trigger.event,
+        "when": format_times(trigger.cron) if trigger.cron else trigger.event,
         "timezone": trigger.zone if trigger.cron else None,
         "definition": trigger.definition,
         "enabled": "yes" if trigger.enabled else trigger.fault or "no",

@@ -123,7 +123,7 @@ def check_values(unreadable: Sequence[InstallationProblem]) -> Iterator[Finding]
 def _repair(problem: InstallationProblem) -> str:
     """Return the statement that shortens the JSON values in one row of find_unreadable."""
     row = f"jobforge.{problem.kind}", problem.subject  # find_unreadable has quoted the subject
-    if problem.kind == "declared_schedules":
+    if problem.kind == "declared_triggers":
         return _DELETE.format(*row)
     values = ", ".join(
         f"{column} = '{_SHORTENED.get((problem.kind, column), _REMOVED)}'"

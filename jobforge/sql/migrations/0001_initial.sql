@@ -910,7 +910,7 @@ create table jobforge.triggers (
 create index triggers_due on jobforge.triggers (due_at) where due_at is not null;
 create index triggers_listening on jobforge.triggers (tenant_id, event)
     where type = 'event' and enabled and deleted_at is null;
-create unique index triggers_declared on jobforge.triggers (tenant_id, declared)
+create unique index triggers_declared on jobforge.triggers (tenant_id, declared, type)
     where declared is not null;
 create index triggers_deleted on jobforge.triggers (deleted_at) where deleted_at is not null;
 
@@ -942,12 +942,14 @@ create index firings_by_age on jobforge.firings (at);
 create index firings_without_a_job on jobforge.firings (at)
     where outcome in ('skipped', 'failed');
 
--- Schedules that code declares for every tenant, including tenants that are created later.
-create table jobforge.declared_schedules (
+-- Triggers that code declares for every tenant, including tenants that are created later.
+create table jobforge.declared_triggers (
     name text not null,
+    type text not null,
     declared_at timestamptz not null,
     settings jsonb not null,
-    constraint declared_schedules_pkey primary key (name)
+    constraint declared_triggers_pkey primary key (name, type),
+    constraint declared_types_are_known check (type in ('schedule', 'event'))
 );
 
 

@@ -33,6 +33,7 @@ export type {
   FinalState,
   History,
   Job,
+  JobEvent,
   JobFilter,
   JobListing,
   Json,

@@ -1,6 +1,7 @@
 /** The application's side: definitions, enqueuing, transactions, waiting. */
 
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { after, test } from "node:test";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { drizzle as drizzleOverPostgresJs } from "drizzle-orm/postgres-js";
@@ -183,6 +184,25 @@ test("jobs are listed, canceled, retried and explained", async () => {
   const again = await own.client.retryJob(id);
   assert.equal((await own.client.getJob(again)).retry_of, id);
   await own.close();
+});
+
+test("a handle by ID reschedules, explains, cancels and retries its job", async () => {
+  const { id } = await greet.enqueue({ name: "Ada" });
+  const handle = await jf.jobOf(id);
+  assert.equal(handle.status, "existing");
+  const later = new Date(Date.now() + 3_600_000);
+  assert.equal(await handle.reschedule(later), "scheduled");
+  assert.equal((await handle.explain())[0]?.code, "scheduled");
+  assert.equal(new Date((await handle.job()).run_at).getTime(), later.getTime());
+  assert.equal(await handle.reschedule(null), "queued");
+  assert.equal(await handle.cancel("not now"), "canceled");
+  assert.equal((await handle.job()).cancel_reason, "not now");
+  const again = await handle.retry({ payload: { name: "Eve" } });
+  assert.notEqual(again.id, id);
+  assert.deepEqual((await again.job()).payload, { name: "Eve" });
+  await assert.rejects(again.retry(), errors.Conflict);
+  assert.deepEqual(await again.logs(), []);
+  await assert.rejects((await jf.jobOf(id, { tenant: randomUUID() })).job(), errors.NotFound);
 });
 
 test("a job that is not over in time is a WaitTimeout, one that was canceled a JobFailed", async () => {

@@ -8,7 +8,7 @@ import { z } from "zod";
 import type { JsonArgument } from "../src/calls/call.ts";
 import type { BackgroundLoop } from "../src/db/background-loop.ts";
 import type { MonitoredLink } from "../src/db/outage.ts";
-import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
+import { Cancel, Dead, errors, JobForge, type JsonObject, Retry, Snooze } from "../src/index.ts";
 import type { JobOptions } from "../src/sdk/definition-settings.ts";
 import { Secrets } from "../src/security/secret-lookup.ts";
 import type { ClaimedJob } from "../src/types/jobs.ts";
@@ -217,11 +217,19 @@ test("a log line may hold what refers to itself in many ways", async () => {
     const request: Record<string, unknown> = {};
     request.socket = request.parser = request;
     ctx.log.info("sent", { request });
+    ctx.log.info("received");
     return "said";
   });
   await withWorker(jf, { queues }, async () => {
     await until(() => isRegistered(jf));
-    assert.equal(await (await talk.enqueue({})).result({ timeout: 20 }), "said");
+    const handle = await talk.enqueue({});
+    assert.equal(await handle.result({ timeout: 20 }), "said");
+    const [first] = await handle.logs({ limit: 1 });
+    const rest = await handle.logs({ after: first?.at ?? "" });
+    assert.deepEqual(
+      rest.map(({ data }) => (data as JsonObject).message),
+      ["received"],
+    );
   });
 });
 

@@ -11,6 +11,7 @@ import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
 import { Ago } from "@/parts/time";
 import { useSession } from "@/session";
+import { timesOf } from "@/triggers/labels";
 
 export function QueueList() {
   const { may } = useSession();
@@ -126,7 +127,7 @@ function useNext(): Next[] {
                 {row.definition}
               </Link>
             ),
-            about: <code className="font-mono">{row.cron}</code>,
+            about: <code className="font-mono">{timesOf(row.cron ?? "")}</code>,
           },
         ]
       : [],

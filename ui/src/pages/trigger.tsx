@@ -24,7 +24,7 @@ import { useSession } from "@/session";
 import { draftOf } from "@/triggers/draft";
 import { Editor } from "@/triggers/editor";
 import { EventReactions, Firings } from "@/triggers/history";
-import { CATCH_UPS, OPERATORS, OVERLAPS } from "@/triggers/labels";
+import { CATCH_UPS, OPERATORS, OVERLAPS, timesOf } from "@/triggers/labels";
 import { NextRuns } from "@/triggers/next-runs";
 import { Outcome } from "@/triggers/outcome";
 import { EventPicker, useRecent } from "@/triggers/template-preview";
@@ -171,9 +171,9 @@ function factsOf(trigger: Trigger): Fact[] {
     trigger.type === "schedule"
       ? [
           [
-            "Cron",
+            "Schedule",
             <code key="cron" className="font-mono text-xs">
-              {trigger.cron}
+              {timesOf(trigger.cron ?? "")}
             </code>,
           ],
           ["Time zone", trigger.timezone === "tenant" ? `${trigger.zone} (tenant)` : trigger.zone],

@@ -16,6 +16,7 @@ import { Tabs } from "@/parts/tabs";
 import { Ago } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
+import { timesOf } from "@/triggers/labels";
 import { Outcome } from "@/triggers/outcome";
 
 const CODE =
@@ -153,7 +154,7 @@ function TriggerTiming({ row }: { row: Trigger }) {
   return (
     <span className="flex max-w-64 flex-col">
       <code className="truncate font-mono text-xs" title={row.cron ?? row.event ?? ""}>
-        {row.cron ?? row.event}
+        {row.cron === null ? row.event : timesOf(row.cron)}
       </code>
       {row.type === "schedule" ? (
         <span className="text-faint text-xs">{row.zone}</span>

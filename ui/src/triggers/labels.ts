@@ -25,7 +25,14 @@ export const OPERATORS: [string, string][] = [
   ["lt", "is less than"],
 ];
 
+/** Return "every 1 h 30 m" for the interval `@every 1h30m`; a cron expression is unchanged. */
+export function timesOf(cron: string): string {
+  const length = /^\s*@every\s+(\S+)\s*$/i.exec(cron)?.[1];
+  return length ? `every ${length.match(/\d+|[a-z]/g)?.join(" ")}` : cron;
+}
+
 export const PRESETS: [string, string][] = [
+  ["@every 30s", "Every 30 seconds"],
   ["*/5 * * * *", "Every 5 minutes"],
   ["0 * * * *", "Every hour"],
   ["0 9 * * *", "Every day at 9"],

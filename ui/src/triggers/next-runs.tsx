@@ -95,8 +95,13 @@ function dayOf(at: Date): string {
   return year === new Date().getUTCFullYear() ? DAY.format(at) : `${DAY.format(at)} ${year}`;
 }
 
+/** Leave out seconds that are zero. */
+function shortTime(time: string): string {
+  return time.replace(/:00$/, "");
+}
+
 function timeOf(run: PreviewedRun): string {
-  return run.local.split("T")[1]?.slice(0, 5) ?? "";
+  return shortTime(run.local.split("T")[1]?.slice(0, 8) ?? "");
 }
 
 /** The local time in the schedule's zone, as the server formatted it. */
@@ -107,5 +112,5 @@ function localOf(run: PreviewedRun): string {
 
 function utcOf(run: PreviewedRun): string {
   const at = new Date(run.at);
-  return `${dayOf(at)}, ${at.toISOString().slice(11, 16)}`;
+  return `${dayOf(at)}, ${shortTime(at.toISOString().slice(11, 19))}`;
 }

@@ -17,7 +17,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
         <Field
           label="Cron expression"
           isRequired
-          hint="Minute, hour, day, month and weekday; or a name such as @daily."
+          hint="Minute, hour, day, month and weekday; a name such as @daily; or an interval such as @every 30s."
         >
           {(id) => (
             <Input

@@ -17,7 +17,7 @@
 --   bind_login -> login_fault
 --   find_tenant -> bound_tenants
 --   list_bound_logins -> login_fault
---   put_tenant -> regate_running, apply_declared_schedules
+--   put_tenant -> regate_running, apply_declared_triggers
 --   tenant -> bound_tenant
 --   resolve_tenant -> bound_tenant
 --   resolve_tenants -> find_tenant

@@ -44,7 +44,7 @@ begin
     if v_was_limited <> (v_tenant.max_running is not null or v_tenant.rate_limit is not null) then
         perform jobforge_private.regate_running('tenant', null, p_tenant_id, null);
     end if;
-    perform jobforge_private.apply_declared_schedules(
+    perform jobforge_private.apply_declared_triggers(
         p_tenant_id, coalesce(v_tenant.timezone, 'UTC') <> v_zone, v_now);
     perform jobforge_private.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
 exception

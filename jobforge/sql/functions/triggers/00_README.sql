@@ -4,7 +4,7 @@
 -- Public functions:
 --   backfill_trigger     requests firings at past times
 --   create_trigger       creates a trigger
---   declare_triggers     applies the schedules that code declares
+--   declare_triggers     applies the triggers that code declares
 --   delete_trigger       deletes a trigger
 --   due_schedules        returns schedules that are due
 --   edit_trigger         changes a trigger
@@ -17,16 +17,17 @@
 --
 -- Call tree, without helpers that check or format:
 --   backfill_trigger -> request_firings
---   create_trigger -> check_trigger, put_trigger
---   declare_triggers -> check_trigger, resolve_tenants, declare_trigger
+--   create_trigger -> check_new_trigger, put_trigger
+--   declare_triggers -> check_new_trigger, resolve_tenants, declare_trigger
 --   delete_trigger -> lock_trigger
 --   edit_trigger -> lock_trigger, check_trigger
 --   get_trigger -> count_deduplicated
 --   list_triggers -> count_deduplicated
 --   record_firings -> fire_schedules
 --   run_trigger -> request_firings
---   apply_declared_schedules -> declare_trigger
+--   apply_declared_triggers -> declare_trigger
 --   apply_overlap_policy -> lock_jobs, request_cancel, cancel_rows
+--   check_new_trigger -> check_trigger
 --   check_trigger -> trigger_fault
 --   declare_trigger -> put_trigger
 --   fire_in_batch -> insert_jobs, firing_job

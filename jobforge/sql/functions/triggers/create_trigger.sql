@@ -14,18 +14,8 @@ declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_now timestamptz := jobforge_private.now();
     v_id uuid := jobforge_private.uuid7();
-    v_missing text;
 begin
-    perform jobforge_private.check_trigger(p_type, p_settings);
-    select f.name into v_missing
-      from unnest(array['label', 'definition', case p_type when 'event' then 'event'
-                                                     else 'cron' end]) as f(name)
-     where not p_settings ? f.name
-     limit 1;
-    if found then
-        perform jobforge_private.refuse('JF002', format('%s is required', v_missing),
-            jsonb_build_object('field', v_missing));
-    end if;
+    perform jobforge_private.check_new_trigger(p_type, p_settings);
     -- Counted under a lock, so that concurrent calls cannot exceed the limit.
     perform jobforge_private.acquire_lock('triggers', v_tenant);
     if (select count(*) from jobforge.triggers as t

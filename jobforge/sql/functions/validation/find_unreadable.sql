@@ -32,7 +32,7 @@ begin
                    ('waits', '{job_id}', 'since'),
                    ('workflows', '{id}', 'created_at'),
                    ('triggers', '{id}', 'created_at'),
-                   ('declared_schedules', '{name}', 'declared_at'),
+                   ('declared_triggers', '{name,type}', 'declared_at'),
                    ('events', '{id,created_at}', 'created_at'),
                    ('webhook_deliveries', '{endpoint_id,id,created_at}', 'created_at'),
                    ('connector_configs', '{id}', 'created_at'),

@@ -4,6 +4,7 @@ import type {
   Enqueued,
   Explanation,
   History,
+  JobEvent,
   JobFilter,
   JobListing,
   JobRequest,
@@ -119,6 +120,24 @@ export function retryJob(
       attempts,
     },
     result: value(),
+  };
+}
+
+/** Change when a waiting job runs; null means as soon as possible. */
+export function rescheduleJob(jobId: string, runAt: string | null): Call<State> {
+  return {
+    function: "reschedule_job",
+    arguments: { job_id: jobId, run_at: runAt },
+    result: value(),
+  };
+}
+
+/** Return log lines, oldest first. `after` is the time of the last line of the previous page. */
+export function listLogs(jobId: string, after: string | null, limit: number): Call<JobEvent[]> {
+  return {
+    function: "list_notes",
+    arguments: { job_id: jobId, after, kinds: ["log"], limit },
+    result: many(),
   };
 }
 

@@ -15,6 +15,7 @@ import { type AnyDefinition, Definition, type Handler, type Runnable } from "./d
 import { type JobOptions, readSettings } from "./definition-settings.ts";
 import { EngineClient } from "./engine-client.ts";
 import type { Using } from "./enqueue-options.ts";
+import { Handle } from "./handle.ts";
 import { HooksDefinition } from "./hook-job.ts";
 import { type EndHook, type FailHook, Hooks, type StartHook, type SuccessHook } from "./hooks.ts";
 
@@ -111,6 +112,21 @@ export class JobForge {
     options: Pick<Using, "tenant" | "conn" | "key" | "correlationId"> = {},
   ): Promise<string> {
     return await this.client.emit(name, data, options);
+  }
+
+  /**
+   * Return a handle for an existing job. Its result is the stored JSON. The job is first read when
+   * you use the handle: then a job that does not exist throws NotFound.
+   */
+  async jobOf(
+    jobId: string,
+    options: { readonly tenant?: string | undefined } = {},
+  ): Promise<Handle<Json>> {
+    const tenantId = await this.client.tenantId(options.tenant);
+    return new Handle<Json>(this.client, undefined, tenantId, {
+      job_id: jobId,
+      status: "existing",
+    });
   }
 
   /** Register a hook that runs in each attempt of any job, before the handler. */

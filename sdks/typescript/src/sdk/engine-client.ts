@@ -20,6 +20,7 @@ import type {
   Explanation,
   History,
   Job,
+  JobEvent,
   JobFilter,
   JobListing,
   JobRequest,
@@ -136,6 +137,20 @@ export class EngineClient {
   /** Return the reasons why a job is not running, the decisive one first. */
   async explainJob(jobId: string, tenant?: string): Promise<Explanation[]> {
     return await this.#run(calls.explainJob(jobId), tenant);
+  }
+
+  /** Change the earliest start of a job that has not started; null means as soon as possible. */
+  async rescheduleJob(jobId: string, at: Date | null, tenant?: string): Promise<State> {
+    return await this.#run(calls.rescheduleJob(jobId, at?.toISOString() ?? null), tenant);
+  }
+
+  /** Return a job's log lines, oldest first: those later than `after`, at most `limit`. */
+  async listLogs(
+    jobId: string,
+    given: { after?: string; limit?: number; tenant?: string } = {},
+  ): Promise<JobEvent[]> {
+    const { after = null, limit = 200, tenant } = given;
+    return await this.#run(calls.listLogs(jobId, after, limit), tenant);
   }
 
   async tenantId(named: string | undefined, conn?: Queryable): Promise<string> {

@@ -1,14 +1,17 @@
-/** A handle of an enqueued job: its ID, its current state, and waiting for its result. */
+/** A handle of a job: its state, waiting for its result, and actions on it. */
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { z } from "zod";
 import { Invalid, JobFailed, WaitTimeout } from "../errors.ts";
 import {
   type EnqueueStatus,
+  type Explanation,
   FINAL_STATES,
   type Job,
+  type JobEvent,
   type Json,
   type JsonObject,
+  type State,
 } from "../types/jobs.ts";
 import { type Duration, seconds } from "./duration.ts";
 import type { EngineClient } from "./engine-client.ts";
@@ -31,7 +34,7 @@ const MIN_PAUSE_S = 0.01;
 const MAX_PAUSE_S = 1;
 
 /**
- * A handle of an enqueued job. While you wait, it polls the database at growing intervals and keeps
+ * A handle of a job. While you wait, it polls the database at growing intervals and keeps
  * no connection open. A job that you enqueued in your transaction exists only after the commit.
  */
 export class Handle<R> {
@@ -97,6 +100,48 @@ export class Handle<R> {
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<R> {
     return this.readResult(await this.wait(options));
+  }
+
+  /**
+   * Cancel the job; a dead job is discarded. Returns `canceling` while a worker stops the job.
+   * Throws Conflict if the job has succeeded.
+   */
+  async cancel(reason?: string): Promise<State> {
+    const given = { tenant: this.tenantId, ...(reason === undefined ? {} : { reason }) };
+    return await this.#client.cancelJob(this.id, given);
+  }
+
+  /**
+   * Run a dead, finished or delayed job again, and return the handle of the job that will run. For
+   * a finished job, or with `payload`, that is a new job. Throws Conflict if the job is queued,
+   * blocked or running.
+   */
+  async retry(
+    options: { readonly payload?: JsonObject; readonly attempts?: number } = {},
+  ): Promise<Handle<R>> {
+    const id = await this.#client.retryJob(this.id, { ...options, tenant: this.tenantId });
+    if (id === this.id) return this;
+    return new Handle(this.#client, this.#result, this.tenantId, { job_id: id, status: "created" });
+  }
+
+  /**
+   * Change the earliest start of a job that has not started; null means as soon as possible. Throws
+   * Conflict if the job is running or has finished.
+   */
+  async reschedule(at: Date | null): Promise<State> {
+    return await this.#client.rescheduleJob(this.id, at, this.tenantId);
+  }
+
+  /** Return the reasons why the job does not run, the decisive one first. */
+  async explain(): Promise<Explanation[]> {
+    return await this.#client.explainJob(this.id, this.tenantId);
+  }
+
+  /** Return the job's log lines, oldest first: those later than `after`, at most `limit`. */
+  async logs(
+    options: { readonly after?: string; readonly limit?: number } = {},
+  ): Promise<JobEvent[]> {
+    return await this.#client.listLogs(this.id, { ...options, tenant: this.tenantId });
   }
 
   /** Return the result of a finished job. Throws JobFailed if it did not succeed. */

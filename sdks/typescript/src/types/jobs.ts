@@ -237,6 +237,14 @@ export interface History {
   readonly events: readonly JsonObject[];
 }
 
+/** A log line, a progress update or an event that a job has written. */
+export interface JobEvent {
+  readonly at: string;
+  readonly kind: string;
+  readonly actor: string | null;
+  readonly data: Json;
+}
+
 /** A reason why a job is not running. */
 export interface Explanation {
   readonly code: string;

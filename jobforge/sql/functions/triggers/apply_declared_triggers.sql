@@ -1,7 +1,7 @@
--- Applies the schedules that code declares for every tenant to a tenant that was created or
--- changed, and replans its schedules if its time zone changed. Leaves out a declared schedule that
--- is too long as JSON text (is_bounded). Called by put_tenant.
-create or replace function jobforge_private.apply_declared_schedules(
+-- Applies the triggers that code declares for every tenant to a tenant that was created or changed,
+-- and replans its schedules if its time zone changed. Leaves out a declared trigger that is too
+-- long as JSON text (is_bounded). Called by put_tenant.
+create or replace function jobforge_private.apply_declared_triggers(
     p_tenant_id uuid,
     p_has_moved boolean,
     p_now timestamptz
@@ -9,8 +9,8 @@ create or replace function jobforge_private.apply_declared_schedules(
 language plpgsql
 as $$
 begin
-    perform jobforge_private.declare_trigger(p_tenant_id, d.name, d.settings, p_now)
-       from jobforge.declared_schedules as d
+    perform jobforge_private.declare_trigger(p_tenant_id, d.name, d.type, d.settings, p_now)
+       from jobforge.declared_triggers as d
       where jobforge_private.is_bounded(d.settings);
     if not p_has_moved then
         return;

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobforge.sdk.definition import Definition
     from jobforge.sdk.definition_settings import Rate
     from jobforge.sdk.handle import Handle
+    from jobforge.sdk.middleware import CallNext
     from jobforge.sdk.outcome_exceptions import Cancel, Cancelled, Dead, Retry, Snooze
     from jobforge.sdk.workflow import WorkflowHandle
     from jobforge.sdk.workflow_nodes import Node
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "BatchHandle",
+    "CallNext",
     "Cancel",
     "Cancelled",
     "Client",
@@ -50,6 +52,7 @@ __all__ = [
 _MODULES = {
     "AsyncClient": "client.client",
     "BatchHandle": "sdk.batch",
+    "CallNext": "sdk.middleware",
     "Cancel": "sdk.outcome_exceptions",
     "Cancelled": "sdk.outcome_exceptions",
     "Client": "client.client",

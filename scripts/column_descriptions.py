@@ -148,6 +148,7 @@ _COLUMNS = {
     "webhook_endpoints.secret": "The signing secret, encrypted.",
     "workers.definitions": "Definitions that the worker serves, as `key@version` (null: all).",
     "workers.command": "What the worker must do at its next heartbeat.",
+    "workers.live_until": "When the worker becomes `stale`: the end of its last leases.",
     "workers.tenant_id": "ID of the tenant that the worker serves (null: all tenants).",
     "workflow_jobs.inner_id": "ID of the inner workflow (null: the node is a job).",
     "workflow_jobs.job_id": "ID of the job (null: the node is an inner workflow).",

@@ -15,7 +15,6 @@ from python_signatures import (
     format_fields,
     format_signature,
     list_arguments,
-    list_keywords,
 )
 from python_sources import (
     PACKAGE,
@@ -75,6 +74,21 @@ which has the same arguments and the same result.
 | `NoOpAwaitable` | result of a method for sync and async functions: a sync function ignores it, an async function awaits it |
 """  # noqa: E501 - rows of a table
 
+# Attributes of an app that are decorators, with their classes.
+_DECORATORS = (
+    ("job", "sdk.decorator", "JobDecorator"),
+    ("middleware", "sdk.middleware", "MiddlewareDecorator"),
+)
+
+_CALL_NEXT = """\
+### CallNext
+
+`from jobforge import CallNext`
+
+Type of the second argument of a [middleware](howto/middleware.md): a function without arguments
+that calls the next middleware or the handler. In an async middleware, await what it returns.
+"""
+
 _ERRORS = """\
 ### errors
 
@@ -119,7 +133,9 @@ _OF_WORKERS = frozenset(
         "dump",
         "fake_claimed_job",
         "has_artifacts_in_payload",
+        "has_handler",
         "invoke",
+        "is_wrapped_by",
         "needs_context",
         "parameters",
         "parse_arguments_json",
@@ -128,7 +144,7 @@ _OF_WORKERS = frozenset(
         "run_start_hooks",
         "served_versions",
         "start_hooks",
-        "update_hooks_setting",
+        "update_hooks",
     }
 )
 _OF_CONTEXT = frozenset(
@@ -148,7 +164,13 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
             "JobForge",
             "sdk.app",
             is_constructed=True,
-            hidden=frozenset({"build_trigger_declaration", "registrations"}),
+            hidden=frozenset(
+                {
+                    "build_trigger_declaration",
+                    "lifecycle",
+                    "registrations",
+                }
+            ),
         ),
         Documented("Definition", "sdk.definition", (_ENQUEUER,), hidden=_OF_WORKERS),
         Documented("Rate", "sdk.definition_settings", is_constructed=True),
@@ -262,6 +284,7 @@ def page() -> str:
         parts += [_FIXTURES] if title == "Testing" else []
         for documented in classes:
             parts += _class(documented)
+        parts += [_CALL_NEXT] if title == "Handlers" else []
         if title == "HTTP client and webhooks":
             parts += _function("verify_webhook", find_functions("security.webhook_signature"))
             parts.append(_ERRORS)
@@ -288,7 +311,8 @@ def _class(documented: Documented) -> Iterator[str]:
     members = _public_members(documented, bodies)
     yield from _attributes(documented.name, members)
     if documented.name == "JobForge":
-        yield from _method("JobForge", "job", _job_decorator(), {})
+        for name, module, class_name in _DECORATORS:
+            yield from _method("JobForge", name, _decorator(name, module, class_name), {})
     for name, method in members.items():
         if not _is_property(method) and not _is_async_twin(name, members):
             for part in _method(documented.name, name, method, members):
@@ -361,15 +385,15 @@ def _function(name: str, functions: dict[str, Function]) -> Iterator[str]:
     yield _text(functions[name])
 
 
-def _job_decorator() -> Function:
-    """Return the overload of `@jf.job(…)` with the settings, and the docstring of its class."""
-    decorator = find_classes("sdk.decorator")["JobDecorator"]
+def _decorator(name: str, module: str, class_name: str) -> Function:
+    """Return the last overload, `@jf.<name>(…)` with settings, and the docstring of its class."""
+    decorator = find_classes(module)[class_name]
     overloads = [
         each for each in decorator.body if isinstance(each, ast.FunctionDef) and each.decorator_list
     ]
-    (found,) = [each for each in overloads if list_keywords(each)]
+    found = overloads[-1]
     docstring = decorator.body[:1]
-    return ast.FunctionDef("job", found.args, docstring, [], found.returns)
+    return ast.FunctionDef(name, found.args, docstring, [], found.returns)
 
 
 def _operations() -> Iterator[str]:

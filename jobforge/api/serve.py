@@ -115,12 +115,17 @@ class RunningServer:
 
 
 @contextmanager
-def serve_in_thread(config: Config) -> Iterator[RunningServer]:
-    """Run a server in a thread, for `jobforge dev`; on a free port if its port is taken."""
+def serve_in_thread(config: Config, *, any_port: bool = False) -> Iterator[RunningServer]:
+    """Run a server in a thread, for `jobforge dev`.
+
+    `any_port`: on a free port if the configured one is taken.
+    """
     _quiet_uvicorn()
     try:
         sock = bind_socket(config.server_host, config.server_port)
     except ConfigError:
+        if not any_port:
+            raise
         sock = bind_socket(config.server_host, 0)
     url = url_from_socket(sock)
     app = create_app(config)

@@ -63,6 +63,7 @@ def register_worker(
     pid: int | None = None,
     build: str | None = None,
     isolation: str | None = None,
+    lease_s: float = 30,
 ) -> Call[None]:
     return build_call(
         "register_worker",
@@ -75,6 +76,7 @@ def register_worker(
         pid=pid,
         build=build,
         isolation=isolation,
+        lease_s=lease_s,
     )
 
 

@@ -6,6 +6,7 @@ from jobforge.config import Config
 from jobforge.errors import ConfigError
 
 _DEFAULT_APP = "app.py"
+_COMMANDS_APP = "jobforge.sdk.commands_app:jf"
 
 
 def find_target(config: Config) -> str:
@@ -21,6 +22,11 @@ def find_target(config: Config) -> str:
             "jobforge.toml",
         )
     return found
+
+
+def find_worker_target(config: Config) -> str | None:
+    """Return the app of a worker, or None. Commands in the settings need no app of the user."""
+    return find_target_or_none(config) or (_COMMANDS_APP if config.commands else None)
 
 
 def find_target_or_none(config: Config) -> str | None:

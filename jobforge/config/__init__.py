@@ -107,7 +107,7 @@ def _check_beats(config: Config) -> None:
 
 def _check_job_environment(config: Config) -> None:
     for name in config.job_environment:
-        if is_withheld(name):
+        if is_withheld(name.removesuffix("*")):
             raise ConfigError(
                 f"job_environment must not contain {name}: jobs get no JobForge credentials",
                 field="job_environment",

@@ -181,4 +181,4 @@ _ALGORITHMS = (
 _QUEUE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}"
 COMMAND_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}"
 ADDRESS = r"[0-9A-Fa-f.:*/\[\]]+"
-VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+VARIABLE_PATTERN = r"\*|[A-Za-z_][A-Za-z0-9_]*\*?"

@@ -75,7 +75,7 @@ class Config:
     isolation_level: _IsolationLevel = _setting(parse.one_of(*get_args(_IsolationLevel)), "auto")
     job_user_range: tuple[int, int] = _setting(parse.user_range, JOB_USER_RANGE)
     job_processes: int = _setting(parse.whole(1, 4_194_304), JOB_PROCESSES)
-    job_environment: tuple[str, ...] = _setting(parse.names(parse.VARIABLE_NAME), ())
+    job_environment: tuple[str, ...] = _setting(parse.names(parse.VARIABLE_PATTERN), ())
     allowed_commands: tuple[str, ...] = _setting(parse.names(parse.COMMAND_NAME), ())
     commands: Mapping[str, Mapping[str, Json]] = _setting(parse.tables, factory=dict)
     scheduler: bool = _setting(parse.boolean, default=True)

@@ -2,7 +2,7 @@
 
 import os
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 PASSWORD = "PGPASSWORD"  # noqa: S105 - a variable's name, not a password
 
@@ -41,3 +41,14 @@ def is_credential(name: str) -> bool:
 def is_withheld(name: str) -> bool:
     """Return whether jobs, and the process they are forked from, must not get this variable."""
     return is_credential(name) or name.startswith("PG")
+
+
+def select_variables(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the names that jobs get: `AWS_*` matches names by their beginning, `*` all names."""
+    exact = set(patterns)
+    prefixes = tuple(pattern[:-1] for pattern in exact if pattern.endswith("*"))
+    return [
+        name
+        for name in names
+        if (name in exact or name.startswith(prefixes)) and not is_withheld(name)
+    ]

@@ -9,16 +9,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import update_wrapper
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import ConfigError, Conflict, Denied, Json
-from jobforge.observability import tracing
 from jobforge.payloads.signature import ANYTHING
 from jobforge.sdk.batch import Batch, BatchHandle, BatchOptions
-from jobforge.sdk.call_context import TenantScope, refuse_to_emit
+from jobforge.sdk.call_context import TenantScope
 from jobforge.sdk.command import Command
 from jobforge.sdk.decorator import JobDecorator
 from jobforge.sdk.definition import CallableDefinition, Definition
@@ -28,6 +27,7 @@ from jobforge.sdk.definition_settings import (
     read_settings,
     refuse_unknown,
 )
+from jobforge.sdk.emit import EmitOptions, emit_event
 from jobforge.sdk.engine_client import EngineClient, complete
 from jobforge.sdk.engine_location import AppLocation, DatabaseAddress
 from jobforge.sdk.enqueue import Enqueuer
@@ -35,10 +35,11 @@ from jobforge.sdk.enqueue_options import Options, TenantRef
 from jobforge.sdk.handle import Handle
 from jobforge.sdk.hooks import Hook, Hooks
 from jobforge.sdk.job_group import WorkflowOptions
-from jobforge.sdk.pools import Pools, Sender
+from jobforge.sdk.lifecycle import L, Lifecycle, add_sync_hook
+from jobforge.sdk.middleware import Middleware, MiddlewareDecorator
+from jobforge.sdk.pools import Pools
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
-from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import EnqueueStatus
 
 if TYPE_CHECKING:
@@ -56,15 +57,6 @@ def build_registration_call(definition: Definition[..., Any]) -> Call[None]:
     """Return the call that registers a definition in the database."""
     settings = definition.settings
     return calls.put_definition(settings.key, settings.version, definition.registration())
-
-
-class EmitOptions(TypedDict, total=False):
-    """The options of `jf.emit(…)`; docs/events.md describes each."""
-
-    tenant: TenantRef | None
-    conn: Any  # a connection of any of the libraries in integrations/
-    key: str | None
-    correlation_id: str | None
 
 
 class JobForge:
@@ -100,6 +92,7 @@ class JobForge:
         self._own_definitions: dict[str, Definition[..., Any]] = {}
         self._all_definitions: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
+        self.lifecycle = Lifecycle()
         self.client = EngineClient(
             Pools(location.find_address, size=pool_size, find_server=location.find_server),
             tenant=location.default_tenant,
@@ -107,6 +100,7 @@ class JobForge:
             django=django,
         )
         self.job = JobDecorator(self._add_function)
+        self.middleware = MiddlewareDecorator(self._add_middleware)
 
     @property
     def definitions(self) -> Mapping[str, Definition[..., Any]]:
@@ -119,16 +113,22 @@ class JobForge:
         *,
         argv: Sequence[str],
         parameters: "dict[str, Json] | type[BaseModel] | None" = None,
+        returns_stdout: bool = False,
         **settings: Unpack[CommonSettings],
     ) -> Command:
         """Declare a definition whose jobs run a program (docs/commands.md).
 
-        `argv` is the program with its arguments, and `parameters` describes the payload. The other
-        settings are the same as those of `@jf.job`.
+        `argv` is the program with its arguments, and `parameters` describes the payload. With
+        `returns_stdout`, the result contains what the program printed. The other settings are the
+        same as those of `@jf.job`.
         """
         refuse_unknown(settings, CommonSettings, "command")
         own = read_settings(key=key, **settings)
-        return self._add_definition(Command(own, argv, parameters, self.client, self._hooks))
+        return self._add_definition(
+            Command(
+                *(own, argv, parameters, self.client, self._hooks), returns_stdout=returns_stdout
+            )
+        )
 
     def connector(self, key: str) -> Enqueuer[..., Json]:
         """Return an enqueuer for a connector, such as `jf.connector("http.request")`.
@@ -160,13 +160,13 @@ class JobForge:
         With `conn`, the event is part of that connection's transaction. With `key`, each trigger
         creates one job for all events with this name and key. See docs/events.md.
         """
-        return complete(self._emit(self.client.blocking, name, data, options))
+        return complete(emit_event(self.client, self.client.blocking, name, data, options))
 
     async def aemit(
         self, name: str, data: dict[str, Json] | None = None, **options: Unpack[EmitOptions]
     ) -> UUID:
         """Like `emit`, for async code."""
-        return await self._emit(self.client.awaiting, name, data, options)
+        return await emit_event(self.client, self.client.awaiting, name, data, options)
 
     def workflow(self, name: str, **options: Unpack[WorkflowOptions]) -> Workflow:
         """Build a workflow: call `definition.node(…)` within its `with` or `async with` block.
@@ -218,20 +218,41 @@ class JobForge:
 
     def on_start(self, hook: H) -> H:
         """Register `hook(ctx)`, which runs before the function in every attempt of any job."""
-        self._hooks.start.append(hook)
-        return hook
+        return self._add_hook(self._hooks.start, hook)
 
     def on_success(self, hook: H) -> H:
         """Register `hook(ctx, result)`, which runs after any job has succeeded."""
-        return self._follow_up(self._hooks.success, hook)
+        return self._add_hook(self._hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
         """Register `hook(ctx, error: dict)`, which runs after any job has become dead."""
-        return self._follow_up(self._hooks.fail, hook)
+        return self._add_hook(self._hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
         """Register `hook(ctx, state)`, which runs after any job has finished in any state."""
-        return self._follow_up(self._hooks.end, hook)
+        return self._add_hook(self._hooks.end, hook)
+
+    def on_worker_start(self, hook: L) -> L:
+        """Register `hook()`, which runs in a worker before its first job."""
+        self.lifecycle.worker_start.append(hook)
+        return hook
+
+    def on_worker_stop(self, hook: L) -> L:
+        """Register `hook()`, which runs in a worker after its last job."""
+        self.lifecycle.worker_stop.append(hook)
+        return hook
+
+    def on_zygote_start(self, hook: L) -> L:
+        """Register `hook()`, which runs once in the process from which jobs are forked."""
+        return add_sync_hook(self.lifecycle.processes.zygote_start, hook)
+
+    def on_process_start(self, hook: L) -> L:
+        """Register `hook()`, which runs in the process of each isolated job before the handler."""
+        return add_sync_hook(self.lifecycle.processes.start, hook)
+
+    def on_process_stop(self, hook: L) -> L:
+        """Register `hook()`, which runs in the process of each isolated job after the handler."""
+        return add_sync_hook(self.lifecycle.processes.stop, hook)
 
     def registrations(self) -> list[Call[None]]:
         """Return the calls that register all definitions in the database."""
@@ -316,28 +337,6 @@ class JobForge:
             self.client.switch_database(*previous)
             pools.close_all()
 
-    async def _emit(
-        self, sender: Sender, name: str, data: dict[str, Json] | None, options: EmitOptions
-    ) -> UUID:
-        refuse_unknown(options, EmitOptions, "emit")
-        conn = options.get("conn")
-        refuse_to_emit(conn)
-        job = CURRENT_JOB.get()  # the event inherits the job's correlation and trace
-
-        def build(tenant_id: UUID) -> Call[UUID]:
-            return calls.emit_event(
-                name,
-                data,
-                key=options.get("key"),
-                correlation_id=options.get("correlation_id") or (job and job.correlation_id),
-                traceparent=tracing.current_traceparent() or (job and job.traceparent),
-                tenant_id=tenant_id,
-            )
-
-        tenant = options.get("tenant")
-        _, event_id = await self.client.run_for_tenant(sender, build, tenant, conn)
-        return event_id
-
     def _find_tenant(self, tenant: TenantRef | None) -> UUID:
         return complete(self.client.find_tenant(self.client.blocking, tenant))
 
@@ -367,16 +366,22 @@ class JobForge:
         self._refresh()
         return definition
 
-    def _follow_up(self, hooks: list[Hook], hook: H) -> H:
+    def _add_hook(self, hooks: list[Hook], hook: H) -> H:
         hooks.append(hook)
         self._refresh()
         return hook
+
+    def _add_middleware(self, middleware: Middleware) -> None:
+        for definition in self._own_definitions.values():
+            definition.is_wrapped_by(middleware)  # raises Invalid before anything has changed
+        self._hooks.middleware.append(middleware)
+        self._refresh()
 
     def _refresh(self) -> None:
         """Rebuild the map of definitions after a definition or a hook was added."""
         definitions = dict(self._own_definitions)
         for definition in self._own_definitions.values():
-            definition.update_hooks_setting()
+            definition.update_hooks()
             if definition.settings.hooks:
                 from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it imports pydantic
 

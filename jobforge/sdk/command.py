@@ -7,7 +7,7 @@ under its limits, with its output stored.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic_core import ValidationError
@@ -35,24 +35,32 @@ ParametersSource: TypeAlias = "JsonSchema | type[BaseModel] | None"
 T = TypeVar("T")
 
 
-class Command(Definition[..., dict[str, int]]):
-    """A definition with a program. The result of a job is its exit code."""
+class Command(Definition[..., dict[str, Json]]):
+    """A definition with a program. The result of a job is its exit code and, on request, stdout."""
 
-    def __init__(
+    has_handler = False
+
+    def __init__(  # noqa: PLR0913 - one parameter per part of the declaration
         self,
         settings: DefinitionSettings,
         argv: Sequence[str],
         parameters: ParametersSource,
         client: EngineClient,
         app_hooks: Hooks,
+        *,
+        returns_stdout: bool = False,
     ) -> None:
         if settings.isolation != "process":
             raise Invalid(
                 "A command cannot run inline, because it is a separate process", field="isolation"
             )
         self.argv = read_template(argv)
+        self.returns_stdout = returns_stdout
         self.parameters = _parameters(self.argv, parameters)
         super().__init__(_placeholder_function, settings, client, app_hooks)
+
+    def registration(self) -> dict[str, Json]:
+        return {**super().registration(), "command": True}
 
     def render(self, arguments: Mapping[str, Json]) -> list[str]:
         """Return the argument list; raise InvalidPayload for a value that cannot be an argument."""
@@ -67,6 +75,12 @@ class Command(Definition[..., dict[str, int]]):
         message = f"{self._program} exited with code {process_exit.code}"
         error = {"type": "CommandFailed", "message": message, "exit_code": process_exit.code}
         return Verdict(Outcome.FAILED, error=error)
+
+    def add_stdout(self, verdict: Verdict, stdout: str | None) -> Verdict:
+        """Return the verdict of an attempt with this redacted output, if its result contains it."""
+        if not self.returns_stdout or verdict.outcome is not Outcome.SUCCEEDED:
+            return verdict
+        return replace(verdict, result={**verdict.result, "stdout": stdout or ""})
 
     def verdict_from_start_error(self, error: Exception) -> Verdict:
         """Fail without retry: the program does not exist or cannot be run."""
@@ -137,7 +151,7 @@ def filter_servable(definitions: Iterable[T], allowed: Collection[str]) -> list[
     ]
 
 
-def _placeholder_function() -> dict[str, int]:
+def _placeholder_function() -> dict[str, Json]:
     """Provide the result type of a command; the program runs instead of it."""
     raise NotImplementedError
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from uuid import UUID, uuid4
 
@@ -27,6 +27,7 @@ from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.enqueue import Enqueuer
 from jobforge.sdk.enqueue_options import Options
 from jobforge.sdk.hooks import Hook, Hooks, run_start_hooks
+from jobforge.sdk.middleware import HandlerKind, Middleware, call_through
 from jobforge.types.jobs import ClaimedJob, encode_timestamp
 from jobforge.types.jsonb import decode, encode
 
@@ -47,6 +48,7 @@ class Definition(Enqueuer[P, R]):
     """A job definition, which `@jf.job` creates. `P` are its parameters, `R` is its result."""
 
     has_artifacts_in_payload = False  # payloads contain payloads and results of other jobs
+    has_handler = True  # middleware wraps the handler; a command has none
     can_create_artifacts = False  # a result may name an artifact in its member `artifact`
     # Takes a payload; returns the values to redact in the job's output.
     build_redaction_scope = staticmethod(job_scope)
@@ -68,6 +70,7 @@ class Definition(Enqueuer[P, R]):
         self._upgrades: dict[int, Upgrade] = {}
         super().__init__(self, Options())
         self._check()
+        self.update_hooks()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.settings.name}>"
@@ -139,7 +142,11 @@ class Definition(Enqueuer[P, R]):
         )
 
     def invoke(self, ctx: "Context", arguments: Mapping[str, Any]) -> R | Awaitable[R]:
-        """Call the function, with the context if it takes one."""
+        """Call the function through the app's middleware, with the context if it takes one."""
+        if self._middleware:
+            leading = (ctx,) if self._takes_context else ()
+            call = partial(self.function, *leading, **arguments)
+            return cast("R | Awaitable[R]", call_through(self._middleware, ctx, call))
         if self._takes_context:
             returned: R | Awaitable[R] = self.function(ctx, **arguments)
         else:
@@ -175,11 +182,6 @@ class Definition(Enqueuer[P, R]):
         return register
 
     @property
-    def needs_context(self) -> bool:
-        """Whether the function or a start hook takes the context."""
-        return bool(self._takes_context or self.hooks.start or self._app_hooks.start)
-
-    @property
     def start_hooks(self) -> list[Hook]:
         """Hooks to call before each attempt: the definition's own, then the app's."""
         return [*self.hooks.start, *self._app_hooks.start]
@@ -190,28 +192,38 @@ class Definition(Enqueuer[P, R]):
 
     def on_start(self, hook: H) -> H:
         """Register `hook(ctx)`, which runs before the function in every attempt of the job."""
-        self.hooks.start.append(hook)
-        return hook
+        return self._add_hook(self.hooks.start, hook)
 
     def on_success(self, hook: H) -> H:
         """Register `hook(ctx, result)`, which runs after the job has succeeded."""
-        return self._follow_up(self.hooks.success, hook)
+        return self._add_hook(self.hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
         """Register `hook(ctx, error: dict)`, which runs after the job has become dead."""
-        return self._follow_up(self.hooks.fail, hook)
+        return self._add_hook(self.hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
         """Register `hook(ctx, state)`, which runs after the job has finished in any state."""
-        return self._follow_up(self.hooks.end, hook)
+        return self._add_hook(self.hooks.end, hook)
 
-    def update_hooks_setting(self) -> None:
-        """Set `settings.hooks` to whether any hook needs a follow-up job."""
+    def is_wrapped_by(self, middleware: Middleware) -> bool:
+        """Whether the middleware wraps the function. Raises Invalid if it cannot."""
+        kind: HandlerKind = "async" if self.is_async else "sync"
+        return self.has_handler and middleware.wraps(self.settings.key, kind)
+
+    def update_hooks(self) -> None:
+        """Decide once, not per attempt, what to call besides the function."""
+        self._middleware = tuple(
+            each.function for each in self._app_hooks.middleware if self.is_wrapped_by(each)
+        )
+        # Whether the function, a middleware or a start hook takes the context.
+        self.needs_context = bool(self._takes_context or self._middleware or self.start_hooks)
+        # Whether any hook needs a follow-up job.
         has_hooks = bool(self.hooks.follow_up_hooks or self._app_hooks.follow_up_hooks)
         if has_hooks != self.settings.hooks:
             self.settings = replace(self.settings, hooks=has_hooks)
 
-    def _follow_up(self, hooks: list[Hook], hook: H) -> H:
+    def _add_hook(self, hooks: list[Hook], hook: H) -> H:
         hooks.append(hook)
         self.hooks.on_change()
         return hook

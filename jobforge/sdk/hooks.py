@@ -9,6 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jobforge.sdk.middleware import Middleware
+
 if TYPE_CHECKING:
     from jobforge.sdk.context import Context
 
@@ -22,6 +24,7 @@ class Hooks:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.on_change = changed  # called after a hook was added
+        self.middleware: list[Middleware] = []  # of the app
         self.start: list[Hook] = []
         self.success: list[Hook] = []
         self.fail: list[Hook] = []

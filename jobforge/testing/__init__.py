@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from jobforge.testing.drain import Drained, Ran
     from jobforge.testing.kit import Kit
     from jobforge.testing.notes import Notes
+    from jobforge.testing.unittest_case import JobForgeTestCase
 
-__all__ = ["Drained", "EnqueuedJob", "Kit", "Notes", "Ran"]
+__all__ = ["Drained", "EnqueuedJob", "JobForgeTestCase", "Kit", "Notes", "Ran"]
 
 _MODULES = {
     "Drained": "drain",
     "EnqueuedJob": "database",
+    "JobForgeTestCase": "unittest_case",
     "Kit": "kit",
     "Notes": "notes",
     "Ran": "drain",

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 
 from psycopg.conninfo import conninfo_to_dict
 
+from jobforge.config import load
 from jobforge.embedded import Embedded, PostgresServer
 
 # The data does not outlive the run, so durability is off. Autovacuum is off: it would block copying
@@ -134,6 +135,17 @@ class Cluster:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+
+@contextmanager
+def hold_postgres(run: str) -> Iterator[Postgres]:
+    """Yield the server of the settings, or else the embedded server of this run."""
+    settings = load()
+    if settings.test_database_url:
+        yield Postgres(settings.test_database_url)
+        return
+    with Cluster.for_run(run, settings.pg_bin).hold() as postgres:
+        yield postgres
 
 
 def run_watchdog(folder: str, bin_dir: str | None = None) -> None:

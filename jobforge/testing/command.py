@@ -13,10 +13,14 @@ from jobforge.sdk.verdict import (
     verdict_from_error,
     verdict_from_exit,
 )
+from jobforge.worker.isolation.output_tail import OutputTail
 
 
 def run_program(command: Command, ctx: Context) -> Verdict:
-    """Run the program in a temporary folder without input; it inherits the test's output."""
+    """Run the program in a temporary folder without input.
+
+    It inherits the test's output, except for a stdout that becomes part of the result.
+    """
     argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
     program = shutil.which(argv[0])
     if program is None:
@@ -28,6 +32,7 @@ def run_program(command: Command, ctx: Context) -> Verdict:
                 executable=program,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if command.returns_stdout else None,
                 timeout=command.settings.timeout_s,
                 check=False,
             )
@@ -42,4 +47,10 @@ def run_program(command: Command, ctx: Context) -> Verdict:
     )
     verdict = verdict_from_exit(exit_, None, command.verdict_from_exit(exit_))
     assert verdict is not None  # noqa: S101 - None is only for a lost lease
-    return verdict
+    return command.add_stdout(verdict, _read_tail(completed.stdout))
+
+
+def _read_tail(stdout: bytes | None) -> str | None:
+    tail = OutputTail()
+    tail.feed(stdout or b"")
+    return tail.text()

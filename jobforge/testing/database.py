@@ -69,7 +69,7 @@ class KitDatabase:
     """The test's database, with a connection that sees all tenants."""
 
     def __init__(self, postgres: Postgres, name: str, conn: "psycopg.Connection[Any]") -> None:
-        self.url = postgres.url_of(name, role=APP_ROLE)
+        self.url = postgres.url_of(name)
         self.kit_url = postgres.url_of(name, role=KIT_ROLE)
         self._conn = conn
 
@@ -137,7 +137,8 @@ def fresh_database(postgres: Postgres) -> Iterator[KitDatabase]:
     with psycopg.connect(postgres.url, autocommit=True) as admin:
         _clone(admin, _ensure_template(postgres, admin), name, postgres)
         try:
-            url = postgres.url_of(name)
+            _connect_as_app(admin, name)
+            url = postgres.url_of(name, role="none")
             with psycopg.connect(url, autocommit=True, row_factory=dict_row) as conn:
                 yield KitDatabase(postgres, name, conn)
         finally:
@@ -154,6 +155,18 @@ def _clone(admin: "psycopg.Connection[Any]", template: str, name: str, postgres:
     )
     admin.execute(
         sql.SQL("grant create, temporary on database {} to {}").format(
+            sql.Identifier(name), sql.Identifier(APP_ROLE)
+        )
+    )
+
+
+def _connect_as_app(admin: "psycopg.Connection[Any]", name: str) -> None:
+    """Let sessions start in the role of applications, unless their URL names another role.
+
+    A role in the URL would need the parameter `options`, which SQLAlchemy does not pass to asyncpg.
+    """
+    admin.execute(
+        sql.SQL("alter database {} set role to {}").format(
             sql.Identifier(name), sql.Identifier(APP_ROLE)
         )
     )

@@ -83,6 +83,10 @@ class Kit:
         db.run(self._conn, calls.put_tenant(tenant_id, {"slug": slug, **settings}))
         return tenant_id
 
+    def tenant_id(self, slug: str) -> UUID:
+        """Return the ID of a tenant. Raises NotFound."""
+        return db.run(self._conn, calls.find_tenant(slug))
+
     def enqueued(self) -> list[EnqueuedJob]:
         """Return all jobs created so far in any state, oldest first."""
         return self._database.jobs()
@@ -141,10 +145,11 @@ class Kit:
     ) -> Drained:
         """Run jobs until none is left, including retries and the jobs that they enqueue.
 
-        Due schedules enqueue their jobs first. Event triggers enqueue theirs whenever no other job
-        can run. Scheduled jobs run too, unless `with_scheduled` is false: the clock moves forward
-        to them. `limit` is the maximum number of attempts. With `raise_errors`, the first error of
-        a handler is raised after its attempt is recorded.
+        Due schedules enqueue their jobs first. Events enqueue the jobs of their triggers, and wake
+        jobs that wait for them, whenever no other job can run. Scheduled jobs run too, unless
+        `with_scheduled` is false: the clock moves forward to them. `limit` is the maximum number of
+        attempts. With `raise_errors`, the first error of a handler is raised after its attempt is
+        recorded.
         """
         self._declare_triggers()
         definitions = self._definitions()

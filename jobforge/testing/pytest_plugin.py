@@ -41,14 +41,9 @@ def jf_test(request: pytest.FixtureRequest, jobforge_postgres: "Postgres") -> "I
 @pytest.fixture(scope="session")
 def jobforge_postgres(request: pytest.FixtureRequest) -> "Iterator[Postgres]":
     """The Postgres server for test databases. A conftest can override it."""
-    from jobforge import config  # noqa: PLC0415 - import only if a test uses the fixture
-    from jobforge.testing.cluster import Cluster, Postgres  # noqa: PLC0415 - import only if a test uses the fixture
+    from jobforge.testing.cluster import hold_postgres  # noqa: PLC0415 - import only if a test uses the fixture
 
-    settings = config.load()
-    if settings.test_database_url:
-        yield Postgres(settings.test_database_url)
-        return
-    with Cluster.for_run(find_run_id(request.config), settings.pg_bin).hold() as postgres:
+    with hold_postgres(find_run_id(request.config)) as postgres:
         yield postgres
 
 

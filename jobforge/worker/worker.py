@@ -83,6 +83,7 @@ class Worker:
         )
         self.job_services = self._parts.services
         self.is_running = False
+        self._has_started = False
 
     async def run(self) -> None:
         """Run until the worker is stopped, locally or by a command in a heartbeat response.
@@ -134,6 +135,8 @@ class Worker:
             await link.run(call)
         for runner in runners:
             await runner.open()
+        await self._app.lifecycle.run_worker_start()
+        self._has_started = True
         level = next(filter(None, (runner.level for runner in runners)), None)
         self._state.registration = self._build_registration(level)
         await link.run(self._state.registration)
@@ -151,6 +154,7 @@ class Worker:
             pid=os.getpid(),
             build=settings.build,
             isolation=isolation_level,
+            lease_s=settings.lease_s,
         )
 
     async def _close(self) -> None:
@@ -159,6 +163,8 @@ class Worker:
             await runner.close()
         if self.is_running:
             await self._unregister()
+        if self._has_started:
+            await self._app.lifecycle.run_worker_stop()
         for link in self._parts.links:
             await link.close()
 

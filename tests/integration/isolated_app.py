@@ -47,6 +47,21 @@ async def add_async(ctx: Context, a: int, b: int) -> int:
 
 
 @jf.job
+def read_variable(name: str, *, is_wrapped: bool = False) -> str:
+    if not is_wrapped:
+        return os.environ[name]
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise RuntimeError("The shop is not configured")  # noqa: B904 - as applications do
+
+
+@jf.job
+def look_up() -> int:
+    return {"PATH": 1}["SHOP_URL"]
+
+
+@jf.job
 def describe(ctx: Context) -> dict[str, Any]:
     """Describe the process from within."""
     umask = os.umask(0o077)
@@ -528,6 +543,7 @@ jf.command(
         "required": ["first", "second"],
     },
 )
+jf.command("print_text", argv=["printf", "%s\\n", "{text}"], returns_stdout=True)
 jf.command("leave", argv=["sh", "-c", "echo out; echo err >&2; exit 7"])
 jf.command("missing", argv=["there-is-no-such-program"])
 jf.command("folder", argv=["/"])

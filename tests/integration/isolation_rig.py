@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -29,7 +29,7 @@ from jobforge.worker.runner_protocol import Report, StopReason
 APP = str(Path(__file__).with_name("isolated_app.py"))
 COMMANDS = (
     *("say", "leave", "missing", "folder", "wait_long", "tell_environment", "hog", "greet"),
-    *("sleep", "list_descriptors"),
+    *("sleep", "list_descriptors", "print_text"),
 )
 
 T = TypeVar("T")
@@ -125,11 +125,13 @@ class IsolationRig:
         *,
         isolation_level: str = "process",
         job_processes: int = JOB_PROCESSES,
+        job_environment: Sequence[str] = ("LET_THROUGH",),
     ) -> None:
         self.app = load_app(target)
         self._target = target
         self._isolation_level = isolation_level
         self._job_processes = job_processes
+        self._job_environment = job_environment
         self.loop = asyncio.Runner()
         self.loop.run(self._create_runner(os.environ if environment is None else environment))
         if "greet" not in self.app.definitions:
@@ -142,7 +144,7 @@ class IsolationRig:
             self._target,
             self.host,
             environment=environment,
-            job_environment=("LET_THROUGH",),
+            job_environment=self._job_environment,
             commands=COMMAND_TABLES,
             allowed_commands=COMMANDS,
             isolation_level=self._isolation_level,

@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -179,6 +180,22 @@ def test_a_missing_app_is_reported_before_anything_starts(shell: Terminal, folde
     assert result.returncode == 2
     assert "no_such.py" in result.stderr
     assert not (folder / ".jobforge").exists()
+
+
+def test_dev_serves_on_the_port_that_you_choose_and_refuses_one_in_use(
+    shell: Terminal, folder: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = shell.run("dev", "--port", port)
+        assert (refused.returncode, f"Cannot listen on 127.0.0.1:{port}" in refused.stderr) == (
+            2,
+            True,
+        )
+    with shell.start("dev", "--port", port) as dev:
+        dev.wait_for("Press Ctrl-C to stop.")
+        assert _api(dev) == f"http://127.0.0.1:{port}"
+        _end(dev, folder)
 
 
 def test_only_source_below_the_app_is_watched(tmp_path: Path) -> None:

@@ -78,7 +78,10 @@ def _fill_database(conn: Connection) -> dict[str, object]:
     facts: dict[str, Any] = {"host": "host", "pid": 7, "isolation": "process"}
     db.run(conn, calls.register_worker(WORKER, ["post"], slots=4, **facts))
     # However long the tests take, this worker must not count as lost.
-    conn.execute("update jobforge.workers set heartbeat_at = heartbeat_at + interval '1 day'")
+    conn.execute(
+        "update jobforge.workers set heartbeat_at = heartbeat_at + interval '1 day', "
+        "live_until = live_until + interval '1 day'"
+    )
     return {
         "acme": ACME,
         "worker": WORKER,

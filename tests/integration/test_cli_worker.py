@@ -99,6 +99,32 @@ def test_an_app_without_jobs_is_refused() -> None:
         _slots(JobForge(), {}, None)
 
 
+COMMANDS = """
+allowed_commands = [{allowed}]
+
+[commands.greet]
+argv = ["echo", "Hello, {{name}}"]
+"""
+
+
+def test_a_worker_with_commands_in_its_settings_needs_no_app(shell: Terminal) -> None:
+    (shell.folder / "app.py").unlink()
+    (shell.folder / "jobforge.toml").write_text(COMMANDS.format(allowed='"greet"'))
+    with shell.start("worker") as worker:
+        worker.wait_for(STARTED)
+        assert "succeeded" in shell.read("enqueue", "greet", "name=Ada", "--wait")
+        worker.signal(signal.SIGTERM)
+        assert worker.wait_for_exit() == 0
+
+
+def test_a_worker_that_allows_none_of_its_commands_names_the_setting(shell: Terminal) -> None:
+    (shell.folder / "app.py").unlink()
+    (shell.folder / "jobforge.toml").write_text(COMMANDS.format(allowed=""))
+    refused = shell.run("worker")
+    assert refused.returncode == 2
+    assert "JOBFORGE_ALLOWED_COMMANDS=greet" in refused.stderr
+
+
 def test_a_worker_runs_isolated_and_inline_jobs(shell: Terminal) -> None:
     (shell.folder / "a.go").touch()
     with shell.start("worker") as worker:

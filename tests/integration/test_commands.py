@@ -31,6 +31,15 @@ def test_a_command_that_succeeds_returns_its_exit_code(rig: IsolationRig) -> Non
     assert rig.result("say", first="-v", second=True) == {"exit_code": 0}
 
 
+def test_a_command_returns_its_stdout_if_asked(rig: IsolationRig) -> None:
+    assert rig.result("print_text", text="Grüße") == {"exit_code": 0, "stdout": "Grüße\n"}
+    token = f"ghp_{'a1' * 18}"
+    result = rig.result("print_text", text=f"token={token}")
+    assert token not in str(result), "secrets are hidden as in the stored output"
+    longest = rig.result("print_text", text="x" * 100_000)
+    assert len(longest["stdout"]) <= 64 * 1024
+
+
 def test_a_failed_command_reports_its_exit_code_and_output(rig: IsolationRig) -> None:
     report = rig.run("leave")
     assert report.verdict is not None

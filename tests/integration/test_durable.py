@@ -138,7 +138,7 @@ def _forgotten(kit: Kit) -> Iterator[None]:
 
 def emit(kit: Kit, handle: Handle[Any], name: str, data: Any) -> int:
     """Emit an event and dispatch it to the job's wait."""
-    with psycopg.connect(kit.url, user="postgres", options="") as conn:
+    with psycopg.connect(kit.url, user="postgres", options="-c role=none") as conn:
         row = conn.execute(
             "select jobforge_private.resume_waits(%s, %s, %s, %s)",
             [handle.tenant_id, uuid4(), name, Jsonb(data)],

@@ -133,6 +133,40 @@ def test_a_jobs_environment_is_built(description: dict[str, Any]) -> None:
     assert "canary" not in environ.values()
 
 
+@pytest.mark.parametrize("pattern", ["SHOP_*", "*"])
+def test_a_pattern_passes_variables_on_but_no_credentials(pattern: str) -> None:
+    rig = IsolationRig({**ENVIRONMENT, "SHOP_URL": "shop"}, job_environment=(pattern,))
+    try:
+        environ = rig.result("describe")["environ"]
+    finally:
+        rig.close()
+    assert environ["SHOP_URL"] == "shop"
+    assert not {"JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "PGPASSWORD"} & set(environ)
+    assert ("OF_THE_WORKER" in environ) == (pattern == "*")
+    assert environ["HOME"] == environ["TMPDIR"]
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_an_error_about_a_missing_variable_names_the_setting(
+    rig: IsolationRig, *, is_wrapped: bool
+) -> None:
+    found = error(rig.run("read_variable", name="SHOP_URL", is_wrapped=is_wrapped))
+    assert found["type"] == ("RuntimeError" if is_wrapped else "KeyError")
+    assert found["hint"].endswith('set job_environment = ["SHOP_URL"]')
+    assert found["traceback"].endswith(f"\nHint: {found['hint']}\n")
+
+
+def test_the_hint_about_a_variable_with_credentials_names_the_alternative(
+    rig: IsolationRig,
+) -> None:
+    found = error(rig.run("read_variable", name="PGPASSWORD"))
+    assert found["hint"].startswith("Isolated jobs never receive PGPASSWORD; use ctx.secret()")
+
+
+def test_other_key_errors_have_no_hint(rig: IsolationRig) -> None:
+    assert "hint" not in error(rig.run("look_up"))
+
+
 def test_a_job_cannot_read_the_workers_environment_from_its_own_process(
     description: dict[str, Any],
 ) -> None:
@@ -461,6 +495,19 @@ def test_an_app_that_cannot_be_imported_is_refused_with_the_reason(tmp_path: Pat
     app = tmp_path / "broken.py"
     app.write_text("import there_is_no_such_module\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="there_is_no_such_module"):
+        asyncio.run(_open(str(app)))
+
+
+def test_an_app_whose_zygote_hook_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
+    app = tmp_path / "hooked.py"
+    app.write_text(
+        "from jobforge import JobForge\n"
+        "jf = JobForge()\n"
+        "@jf.on_zygote_start\n"
+        "def load() -> None: raise OSError('no model')\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError, match="OSError: no model"):
         asyncio.run(_open(str(app)))
 
 

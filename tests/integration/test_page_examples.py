@@ -41,6 +41,7 @@ tx = lent.__enter__()
 ELSEWHERE = {
     "README.md": "integration/test_readme.py",
     "docs/events.md": "integration/test_event_docs.py",
+    "docs/howto/middleware.md": "integration/test_middleware.py",
     "docs/howto/migrate-from-celery.md": "integration/test_howto_docs.py",
     "docs/howto/migrate-from-rq.md": "integration/test_howto_docs.py",
     "docs/howto/multi-tenant.md": "integration/test_howto_docs.py",

@@ -71,6 +71,14 @@ def test_the_quick_start_of_the_docs_runs(pytester: pytest.Pytester) -> None:
         (pytester.path / name).write_text(block, encoding="utf-8")
     pytester.syspathinsert()
     pytester.runpytest_subprocess().assert_outcomes(passed=5)
+    ran = subprocess.run(
+        [sys.executable, "-m", "unittest", "-v", "test_signup"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=pytester.path,
+    )
+    assert (ran.returncode, "Ran 1 test" in ran.stderr) == (0, True), ran.stderr
 
 
 # Django's own database is not the database of the kit.

@@ -6,13 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import anyio
 import psycopg
 import pytest
 
-from jobforge import db
-from jobforge.db.outage import MonitoredLink, Outage
-from jobforge.scheduler.dispatch import Dispatcher
 from jobforge.testing import Kit
 from jobforge.types.jobs import State
 
@@ -92,8 +88,6 @@ def test_an_order_without_a_price_is_dead_at_once(recipes: Any, jf_test: Kit) ->
 def test_an_article_is_published_when_it_is_approved(recipes: Any, jf_test: Kit) -> None:
     recipes.publish.enqueue(7)
     recipes.review(7, approved=True)  # before the job waits
-    jf_test.drain(with_scheduled=False)
-    _dispatch_events(jf_test)
     assert _results(jf_test, "publish") == ["published"]
 
 
@@ -101,21 +95,7 @@ def test_an_article_is_rejected_when_it_is_not_approved(recipes: Any, jf_test: K
     recipes.publish.enqueue(7)
     jf_test.drain(with_scheduled=False)
     recipes.review(7, approved=False)
-    _dispatch_events(jf_test)
     assert _results(jf_test, "publish") == ["rejected"]
-
-
-def _dispatch_events(jf_test: Kit) -> None:
-    """Dispatch events and end waits for past events as a scheduler does; a drain does not."""
-
-    async def dispatch() -> None:
-        async with db.Database(jf_test.worker_url, size=1) as database:
-            link = MonitoredLink(database.create_link(), Outage())
-            while await Dispatcher().dispatch(link):
-                pass
-            await link.close()
-
-    anyio.run(dispatch)
 
 
 def test_an_article_without_a_review_is_not_published(recipes: Any, jf_test: Kit) -> None:

@@ -164,7 +164,7 @@ def _worker(
         JOBFORGE_TENANT="acme",
         JOBFORGE_SECRETS_DIR=str(vault),
         JOBFORGE_ALLOWED_COMMANDS="shout",
-        JOBFORGE_JOB_ENVIRONMENT="SMTP_PASSWORD,BILLING_API_TOKEN,REPORT_DSN,PARTNER_CREDENTIALS",
+        JOBFORGE_JOB_ENVIRONMENT="SMTP_*,BILLING_API_TOKEN,REPORT_DSN,PARTNER_CREDENTIALS",
     )
     with terminal.start("worker", str(APP), "--log-level", "debug") as program:
         program.wait_for('"worker.started"')

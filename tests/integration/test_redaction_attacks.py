@@ -308,3 +308,15 @@ def test_a_worker_warns_about_a_password_that_it_cannot_hide() -> None:
     assert (warning["event"], warning["setting"]) == ("secret.not_hidden", "database_url")
     assert "8 characters" in warning["reason"]
     assert found["worker_id"] == 7
+
+
+@pytest.mark.parametrize("names", [("AWS_*",), ("AWS_*", "*")])
+def test_a_worker_warns_if_jobs_receive_all_variables(names: tuple[str, ...]) -> None:
+    output = io.StringIO()
+    logs.configure(format="json", stream=output)
+    try:
+        worker_process._warn_about_environment(Config(job_environment=names))  # noqa: SLF001 - as the worker does
+    finally:
+        logs.unconfigure()
+    events = [json.loads(line)["event"] for line in output.getvalue().splitlines()]
+    assert events == (["environment.not_restricted"] if "*" in names else [])

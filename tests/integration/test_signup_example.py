@@ -41,7 +41,7 @@ def sign_up(app: JobForge) -> Definition[..., Any]:
 
 def confirm(kit: Kit, address: str, tenant_id: UUID) -> None:
     """Emit the event and dispatch it to the job's wait."""
-    with psycopg.connect(kit.url, user="postgres", options="") as conn:
+    with psycopg.connect(kit.url, user="postgres", options="-c role=none") as conn:
         conn.execute(
             "select jobforge_private.resume_waits(%s, %s, 'address.confirmed', %s)",
             [tenant_id, uuid4(), Jsonb({"address": address})],

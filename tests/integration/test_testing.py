@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import asyncpg  # type: ignore[import-untyped] # it has no types
 import psycopg
 import pytest
+import sqlalchemy
 from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze
+from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze, calls, db
 from jobforge.embedded import PostgresServer
 from jobforge.errors import ConfigError, Denied, Invalid, InvalidPayload, NotFound
 from jobforge.sdk.definition_settings import Rate
@@ -20,6 +23,7 @@ from jobforge.testing import Kit, drain
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import open_kit
 from jobforge.types.jobs import Outcome, State
+from jobforge.types.triggers import TriggerType
 
 jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
 seen: list[tuple[str, int]] = []
@@ -176,6 +180,26 @@ def test_jobs_still_count_as_enqueued_after_they_have_run(jf_test: Kit) -> None:
     jf_test.drain()
     (job,) = jf_test.assert_enqueued(send)
     assert job.state is State.SUCCEEDED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+async def test_the_url_suits_sqlalchemy_and_asyncpg(jf_test: Kit, driver: str) -> None:
+    engine = create_async_engine(jf_test.url.replace("postgresql:", f"postgresql+{driver}:"))
+    async with engine.connect() as conn:
+        assert (await conn.execute(sqlalchemy.text("select current_user"))).scalar() == "jf_test"
+    await engine.dispose()
+    direct = await asyncpg.connect(jf_test.url)
+    assert await direct.fetchval("select current_user") == "jf_test"
+    await direct.close()
+    with psycopg.connect(jf_test.worker_url) as conn_of_worker:
+        assert conn_of_worker.execute("select current_user").fetchone() == ("jobforge_admin",)
+
+
+def test_a_tenant_is_found_by_its_slug(jf_test: Kit, acme: UUID) -> None:
+    assert jf_test.tenant_id("acme") == acme
+    with pytest.raises(NotFound):
+        jf_test.tenant_id("globex")
 
 
 @pytest.mark.usefixtures("ambient")
@@ -352,18 +376,57 @@ def test_a_rate_limit_delays_but_does_not_stop_a_drain(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
+def test_a_drain_dispatches_events_to_triggers_and_to_waiting_jobs(
+    jf_test: Kit, acme: UUID
+) -> None:
+    own = JobForge()
+
+    @own.job(isolation="inline")
+    async def book(number: int) -> int:
+        await own.aemit("order.booked", {"number": number})
+        return number
+
+    @own.job
+    def deliver(ctx: Context, number: int) -> str:
+        event = ctx.wait_for_event("order.booked", {"number": number}, timeout=3600)
+        return str(event.data["number"])
+
+    jf_test.use(own)
+    settings = {
+        "label": "Book paid orders",
+        "event": "order.paid",
+        "definition": "book",
+        "payload": {"number": "{{event.number}}"},
+    }
+    with db.connect(jf_test.worker_url) as conn:
+        db.run(conn, calls.create_trigger(TriggerType.EVENT, settings, tenant_id=acme))
+    before = jf_test.now()
+    deliver.enqueue(5)
+    own.emit("order.paid", {"number": 5})
+    drained = jf_test.drain(raise_errors=True)
+    results = {ran.job.definition: ran.result for ran in drained.jobs}
+    assert results == {"book": 5, "deliver": "5"}
+    assert jf_test.now() - before < timedelta(hours=1), "the wait did not time out"
+    assert jf_test.drain().jobs == [], "each event is dispatched once"
+
+
+@pytest.mark.usefixtures("ambient")
 def test_a_drain_runs_allowed_commands(jf_test: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     own = JobForge()
     shell = own.command("shell", argv=["sh", "-c", "exit $1", "sh", "{code}"])
     missing = own.command("missing", argv=["no-such-program"])
+    greeting = own.command("greeting", argv=["printf", "hi"], returns_stdout=True)
     jf_test.use(own)
     for code in ("0", "3"):
         shell.using(max_attempts=1).enqueue(code=code)
     missing.enqueue()
+    greeting.enqueue()
     assert jf_test.drain().jobs == []
-    monkeypatch.setenv("JOBFORGE_ALLOWED_COMMANDS", "shell,missing")
+    monkeypatch.setenv("JOBFORGE_ALLOWED_COMMANDS", "shell,missing,greeting")
     drained = jf_test.drain()
-    assert (drained.succeeded, drained.dead) == (1, 2)
+    assert (drained.succeeded, drained.dead) == (2, 2)
+    results = {ran.job.definition: ran.result for ran in drained.jobs}
+    assert results["greeting"] == {"exit_code": 0, "stdout": "hi"}
     with pytest.raises(Invalid, match="no handler"):
         jf_test.run(shell, code="0")
 

@@ -235,6 +235,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("register_worker", {"worker_id": None, "queues": ["q"], "slots": 1}),
     ("register_worker", {"worker_id": WORKER, "queues": [], "slots": 1}),
     ("register_worker", {"worker_id": WORKER, "queues": ["q"], "slots": 0}),
+    ("register_worker", {"worker_id": WORKER, "queues": ["q"], "slots": 1, "lease_s": 0}),
     ("cancel_jobs", {"filter": {}, "limit": 0, "tenant_id": TENANT_A}),
     ("cancel_jobs", {"filter": {}, "limit": 10001, "tenant_id": TENANT_A}),
     ("cancel_jobs", {"filter": Jsonb([]), "tenant_id": TENANT_A}),

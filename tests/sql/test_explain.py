@@ -115,6 +115,19 @@ def test_a_definition_without_a_worker_in_its_queue_is_reported(conn: Connection
     assert codes(conn, job) == ["waiting_slot"]
 
 
+def test_a_command_that_no_worker_allows_names_the_permission(conn: Connection) -> None:
+    definition(conn, "thumbnail", 1, command=True)
+    job = enqueue_one(conn, definition="thumbnail")
+    assert codes(conn, job)[0] == "command_not_allowed", "no worker serves the queue"
+    register(conn, ["default"], ["test@1"])
+    rows = explain(conn, job)
+    assert rows[0]["code"] == "command_not_allowed"
+    assert "JOBFORGE_ALLOWED_COMMANDS=thumbnail" in rows[0]["remedy"]
+    assert rows[0]["detail"] == {"queue": "default", "definition": "thumbnail", "version": 1}
+    register(conn, ["default"], ["thumbnail@1"])
+    assert codes(conn, job) == ["waiting_slot"]
+
+
 @pytest.mark.parametrize(
     ("function", "argument", "expected"),
     [

@@ -121,17 +121,41 @@ def test_a_worker_that_signed_off_is_stopped_and_takes_no_commands(conn: Connect
         call(conn, "drain_worker", worker_id=worker)
 
 
-def test_a_worker_without_a_heartbeat_is_stale_after_a_minute(
+def test_a_killed_worker_is_not_live_when_its_jobs_have_been_reaped(
     conn: Connection, clock: Clock
 ) -> None:
-    silent, alive = new_worker(), new_worker()
+    definition(conn)
+    killed, alive = new_worker(), new_worker()
+    for worker in [killed, alive]:
+        register(conn, worker)
+    enqueue(conn)
+    heartbeat(conn, killed, claim(conn, killed))
+    call(conn, "reap_jobs")
+    for _ in range(4):
+        clock.travel(seconds=10)
+        call(conn, "reap_jobs")
+        beat(conn, alive)
+    [job] = conn.execute("select state from jobforge.jobs").fetchall()
+    assert job["state"] == "scheduled", "the lease was reaped"
+    states = {worker: row["state"] for worker, row in listed(conn).items()}
+    assert states == {killed: "stale", alive: "live"}
+
+
+def test_a_worker_without_a_heartbeat_is_stale_after_the_length_of_its_lease(
+    conn: Connection, clock: Clock
+) -> None:
+    silent, alive, patient = new_worker(), new_worker(), new_worker()
     for worker in [silent, alive]:
         register(conn, worker)
-    clock.travel(seconds=50)
+    register(conn, patient, lease_s=120)
+    clock.travel(seconds=25)
     beat(conn, alive)
-    clock.travel(seconds=15)
+    clock.travel(seconds=10)
     states = {worker: row["state"] for worker, row in listed(conn).items()}
-    assert states == {silent: "stale", alive: "live"}
+    assert states == {silent: "stale", alive: "live", patient: "live"}
+    call(conn, "heartbeat_jobs", worker_id=patient, lease_s=20)
+    clock.travel(seconds=21)
+    assert listed(conn)[patient]["state"] == "stale", "the lease of the last heartbeat counts"
     beat(conn, silent)
     assert listed(conn)[silent]["state"] == "live"
 

@@ -154,6 +154,7 @@ def _make_stale_worker(opened: ApiServer) -> None:
     )
     opened.conn.execute(
         "update jobforge.workers set heartbeat_at = heartbeat_at - interval '5 minutes', "
+        "live_until = live_until - interval '5 minutes', "
         "started_at = started_at - interval '3 hours', memory_bytes = 222298112, "
         "clock_skew_s = 4.2 where id = %s",
         [UUID(STALE)],

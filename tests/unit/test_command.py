@@ -219,6 +219,10 @@ def test_its_schema_is_registered() -> None:
     assert registered["parameters"]["required"] == ["source"]
 
 
+def test_it_is_registered_as_a_command_for_explanations() -> None:
+    assert _command("convert").registration()["command"] is True
+
+
 def test_the_exit_code_decides_the_outcome() -> None:
     command = _command("/usr/bin/convert")
     done, failed = (

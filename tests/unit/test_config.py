@@ -1,5 +1,6 @@
 """Settings: their sources, precedence and validation."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,7 @@ def _from_variable(folder: Path, name: str, value: str) -> Any:
         ("log_format", "json", "json"),
         ("secrets_dir", "/run/secrets", Path("/run/secrets")),
         ("job_environment", "AWS_REGION, TZ,", ("AWS_REGION", "TZ")),
+        ("job_environment", "AWS_*,*", ("AWS_*", "*")),
         ("allowed_commands", "thumbnail", ("thumbnail",)),
     ],
 )
@@ -252,6 +254,8 @@ def test_commands_are_tables_of_the_file(tmp_path: Path) -> None:
         ("log_level", "loud"),
         ("log_format", "xml"),
         ("job_environment", "A=B"),
+        ("job_environment", "*_KEY"),
+        ("job_environment", "AWS_**"),
         ("allowed_commands", "rm -rf"),
         ("commands", "thumbnail"),
         ("heartbeat_s", "20"),
@@ -360,11 +364,15 @@ def test_colors_are_omitted_when_the_environment_says_so(
 
 
 @pytest.mark.parametrize(
-    "name", ["JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "PGPASSWORD", "PGPASSFILE"]
+    "name",
+    [
+        *("JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "PGPASSWORD", "PGPASSFILE"),
+        *("JOBFORGE_*", "JOBFORGE_SECRET_*", "PG*"),
+    ],
 )
 @pytest.mark.attack("credentials")
 def test_credentials_cannot_be_passed_on_to_jobs(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"job_environment must not contain {name}"):
+    with pytest.raises(ConfigError, match=re.escape(f"job_environment must not contain {name}")):
         load(environ={"JOBFORGE_JOB_ENVIRONMENT": f"LANG,{name}"}, folder=tmp_path)
 
 

@@ -84,6 +84,7 @@ async def register(body: Registration, caller: Caller) -> JsonResponse:
         pid=body.pid,
         build=body.build,
         isolation=body.isolation,
+        lease_s=body.lease_s,
     )
     await _run(caller, call)
     return JsonResponse({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})

@@ -15,7 +15,7 @@ router = create_router("workers")
 @router.get("/workers", response_model=Items[WorkerInfo], summary="List workers")
 async def list_workers(caller: Caller) -> JsonResponse:
     """Returns all workers of the last day. `stale` means that the worker has sent no heartbeat for
-    a minute.
+    the length of its leases.
     """
     return JsonResponse({"items": await caller.run_as_actor(calls.list_workers())})
 

@@ -53,6 +53,7 @@ class Registration(WorkerBody):
     isolation: Annotated[NulFreeText, Field(max_length=255)] | None = Field(
         None, description="Isolation level of its jobs."
     )
+    lease_s: LeaseSeconds = 30
 
 
 class RegisteredWorker(BaseModel):

@@ -12,7 +12,7 @@ import typer
 
 from jobforge.artifacts.default_location import with_default_artifacts
 from jobforge.cli import output
-from jobforge.cli.app_target import find_target_or_none
+from jobforge.cli.app_target import find_worker_target
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.dev_setup import DEV_TENANT, find_or_create_key, find_program, prepare_database
@@ -47,6 +47,14 @@ def dev(
     context: CommandContext,
     app_: AppArgument = None,
     *,
+    port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help="Port of the HTTP API and the dashboard. Default: 8700, or a free port if it is "
+            "in use.",
+        ),
+    ] = None,
     tcp: Annotated[
         bool,
         typer.Option(
@@ -57,10 +65,11 @@ def dev(
     """Run Postgres, the server and a worker until Ctrl-C.
 
     Postgres is embedded, with its data in this folder. The server has the HTTP API and the
-    dashboard. The worker requires an app; it restarts when the source changes.
+    dashboard. The worker requires an app, or commands in jobforge.toml; it restarts when the source
+    changes.
     """
-    config = with_default_artifacts(context.load_config(app=app_), None)
-    target = _parse_target(find_target_or_none(config))
+    config = with_default_artifacts(context.load_config(app=app_, server_port=port), None)
+    target = _parse_target(find_worker_target(config))
     stopped = StopRequest()
     _on_signals(stopped.set)
     embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)
@@ -74,7 +83,7 @@ def dev(
         typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
         typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
         typer.echo(f"  Tenant    {DEV_TENANT}")
-        with _serve_api(config, url):
+        with _serve_api(config, url, any_port=port is None):
             typer.echo(_NEXT.format(find_program()))
             typer.echo(
                 "  Press Ctrl-C to stop."
@@ -117,7 +126,7 @@ def _ensure_secret_key(config: Config) -> None:
 
 
 @contextmanager
-def _serve_api(config: Config, url: str) -> Iterator[None]:
+def _serve_api(config: Config, url: str, *, any_port: bool) -> Iterator[None]:
     """Serve the HTTP API in a thread, if its packages are installed."""
     try:
         from jobforge.api.serve import serve_in_thread
@@ -126,7 +135,7 @@ def _serve_api(config: Config, url: str) -> Iterator[None]:
         yield
         return
     quiet = replace(config, database_url=url, access_log=False)
-    with serve_in_thread(quiet) as served:
+    with serve_in_thread(quiet, any_port=any_port) as served:
         key = _find_key(config, url)
         typer.echo(f"  API       {served.url}/api/v1")
         typer.echo(f"  Key       {key.text}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli.app_target import find_target
+from jobforge.cli.app_target import find_target, find_worker_target
 from jobforge.cli.command_group import CommandGroup
 from jobforge.cli.context import CommandContext
 from jobforge.cli.engine import find_url, open_engine
@@ -77,7 +77,8 @@ def worker(
 ) -> None:
     """Register the definitions of an app and run its jobs.
 
-    With --server and a worker key, no database is needed.
+    Without an app, the worker runs the commands in jobforge.toml. With --server and a worker key,
+    no database is needed.
 
     The first SIGTERM or Ctrl-C lets running jobs finish and exits with 0; the second releases them
     at once and exits with 1.
@@ -97,7 +98,7 @@ def worker(
     warn_of_misspelled_settings()
     if address_from_config(config) is None:
         config = replace(config, database_url=find_url(config))
-    target = find_target(config)
+    target = find_worker_target(config) or find_target(config)
     if config.processes > 1:
         with open_engine(config) as engine:
             engine.own_tenant()  # report a connection error once, before starting the processes

@@ -30,7 +30,7 @@ from jobforge.observability.metrics import Meters
 from jobforge.observability.metrics_server import serve_metrics
 from jobforge.observability.tracing import setup
 from jobforge.process import interrupts
-from jobforge.process.environment import environment
+from jobforge.process.environment import environment, select_variables
 from jobforge.redact import (
     NOT_HIDDEN_WARNING,
     is_secret_name,
@@ -61,6 +61,7 @@ def load_app(target: str, config: Config) -> JobForge:
     """Configure logs and secrets, then load the app and add the commands in the settings."""
     _configure_logs(config)
     _register_secrets(config)
+    _warn_about_environment(config)
     with logs.capture_output():
         app = loader.load_app(target)
     setup.configure("jobforge-worker")  # does nothing if the app has configured tracing
@@ -212,12 +213,21 @@ def _register_secrets(config: Config) -> None:
     for setting in SECRET_FILES.values():
         if not setting.endswith("_url"):
             _register(setting, getattr(config, setting))
-    for name in config.job_environment:
+    for name in select_variables(config.job_environment, environment()):
         value = environment().get(name)
         if value and is_secret_name(name) and not register_secret(value):
             logs.emit(
                 "secret.not_hidden", level="warning", variable=name, reason=NOT_HIDDEN_WARNING
             )
+
+
+def _warn_about_environment(config: Config) -> None:
+    if "*" in config.job_environment:
+        logs.emit(
+            "environment.not_restricted",
+            level="warning",
+            reason="job_environment is *: jobs receive all variables of the worker but its own",
+        )
 
 
 def _register(setting: str, secret: str | None) -> None:
@@ -268,7 +278,7 @@ def _make_worker(
         "inline": InlineRunner,
         "process": make_process_runner,
     }
-    definitions = filter_servable(app.definitions.values(), config.allowed_commands)
+    definitions = _list_servable(app, config)
     queues = count_slots(definitions, config.queues, config.concurrency)
     make_connectors = None
     if config.connectors and isinstance(database, Database) and connectors.are_installed():
@@ -298,6 +308,19 @@ def _make_worker(
         else None,
         meters=meters,
     )
+
+
+def _list_servable(app: JobForge, config: Config) -> list[Definition[..., Any]]:
+    """Return the definitions that this worker may run; raise ConfigError if it may run none."""
+    found = filter_servable(app.definitions.values(), config.allowed_commands)
+    if app.definitions and not found and not config.queues:
+        names = ",".join(sorted(app.definitions))
+        raise ConfigError(
+            "The app has only commands, and this worker allows none of them",
+            field="allowed_commands",
+            hint=f"Set JOBFORGE_ALLOWED_COMMANDS={names}, or allowed_commands in jobforge.toml",
+        )
+    return found
 
 
 def _make_scheduler(database: Database, config: Config, meters: Meters | None) -> Scheduler:

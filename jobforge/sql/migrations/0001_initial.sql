@@ -132,14 +132,16 @@ create table jobforge.queues (
         check (max_running > 0 and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
--- Worker processes of the last day. `memory_bytes` and `clock_skew_s` (the worker's clock minus the
--- database's) are of the last heartbeat. `isolation` is the level at which jobs are isolated, or
+-- Worker processes of the last day. A worker is live until `live_until`, when the leases that its
+-- last heartbeat extended expire. `memory_bytes` and `clock_skew_s` (the worker's clock minus the
+-- database's) are of that heartbeat. `isolation` is the level at which jobs are isolated, or
 -- null without isolation. A worker that serves one tenant has its ID in `tenant_id`; `owner`
 -- registered the worker.
 create table jobforge.workers (
     id uuid not null,
     started_at timestamptz not null,
     heartbeat_at timestamptz not null,
+    live_until timestamptz not null,
     stopped_at timestamptz,
     memory_bytes bigint,
     clock_skew_s double precision,

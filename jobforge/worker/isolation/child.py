@@ -29,12 +29,13 @@ from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.definition_settings import DefinitionSettings, ProcessLimits
+from jobforge.sdk.lifecycle import ProcessHooks
 from jobforge.sdk.outcome_exceptions import Cancelled
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jsonb import encode, replace_unencodable
 from jobforge.worker.isolation import limits
 from jobforge.worker.isolation.channel import EX_SOFTWARE, SocketChannel
-from jobforge.worker.isolation.environment import write_mark
+from jobforge.worker.isolation.environment import explain_missing_variable, write_mark
 from jobforge.worker.isolation.frames import FrameKind, encode_frame
 from jobforge.worker.isolation.limits import (
     Rlimits,
@@ -107,11 +108,16 @@ def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     apply_rlimits(rlimits)
 
 
-def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> int:
+def run_job(
+    definitions: Definitions,
+    control: int,
+    allowed: ProcessLimits,
+    process_hooks: ProcessHooks | None = None,
+) -> int:
     """Run the job that arrives on the socket; return the exit code of this process."""
     channel = SocketChannel(control)
     try:
-        job_verdict = _receive_and_run(definitions, channel, allowed)
+        job_verdict = _receive_and_run(definitions, channel, allowed, process_hooks)
     except MemoryError as error:
         # Raised before the handler, for example by a payload that exceeds the memory limit.
         limits.raise_memory_limit()
@@ -127,7 +133,10 @@ def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> i
 
 
 def _receive_and_run(
-    definitions: Definitions, channel: SocketChannel, allowed: ProcessLimits
+    definitions: Definitions,
+    channel: SocketChannel,
+    allowed: ProcessLimits,
+    process_hooks: ProcessHooks | None,
 ) -> Verdict:
     job, worker_id = channel.receive_job()
     CURRENT_SCOPE.set(job_scope(job.payload_json))
@@ -137,15 +146,24 @@ def _receive_and_run(
     if isinstance(definition, Command):
         return _become_command(definition, ctx, allowed)
     set_process_channel(channel)
-    return _run_handler(definition, ctx, channel)
+    return _run_handler(definition, ctx, channel, process_hooks)
 
 
-def _run_handler(definition: Definition[..., Any], ctx: Context, channel: SocketChannel) -> Verdict:
+def _run_handler(
+    definition: Definition[..., Any],
+    ctx: Context,
+    channel: SocketChannel,
+    process_hooks: ProcessHooks | None,
+) -> Verdict:
     stopper = Stopper(ctx, channel)
     stopper.install()
     try:
         arguments = definition.parse_arguments_json(ctx.version, ctx.payload_json)
-        result = _invoke(definition, ctx, arguments, stopper)
+        if process_hooks is None:
+            result = _invoke(definition, ctx, arguments, stopper)
+        else:
+            with process_hooks.run_around():
+                result = _invoke(definition, ctx, arguments, stopper)
         stopper.end()
         if ctx.was_completed:
             raise NotCommitted  # noqa: TRY301 - handled like an error of the handler
@@ -156,9 +174,21 @@ def _run_handler(definition: Definition[..., Any], ctx: Context, channel: Socket
     except BaseException as error:  # noqa: BLE001 - any error is the outcome of the attempt
         if ctx.is_stop_requested:
             error = _translate_cancellation(error)
-        return verdict.verdict_from_error(error, definition.settings)
+        return _verdict_with_hint(error, definition.settings)
     finally:
         stopper.end()
+
+
+def _verdict_with_hint(error: BaseException, settings: DefinitionSettings) -> Verdict:
+    """Return the verdict; if a variable is missing, say which setting passes it on."""
+    job_verdict = verdict.verdict_from_error(error, settings)
+    hint = explain_missing_variable(error)
+    if hint is None or job_verdict.error is None:
+        return job_verdict
+    document = {**job_verdict.error, "hint": hint}
+    # Everything that shows an error shows its traceback.
+    document["traceback"] = f"{document.get('traceback', '')}Hint: {hint}\n"
+    return replace(job_verdict, error=document)
 
 
 def _translate_cancellation(error: BaseException) -> BaseException:

@@ -10,7 +10,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping
 
-from jobforge.process.environment import is_withheld
+from jobforge.process.environment import is_withheld, select_variables
 from jobforge.process.hardening import find_start_blocks
 from jobforge.redact import is_secret_name, register_secret
 from jobforge.worker.isolation.proc import LONGEST_MARK, MARK
@@ -40,9 +40,12 @@ def build_zygote_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, _MARK_SLOT: "-" * (len(MARK) + 1 + LONGEST_MARK)}
 
 
-def restrict_environment(allowed_names: Iterable[str]) -> None:
-    """Reduce this process's environment to the variables that all jobs get."""
-    names = {*_INHERITED_NAMES, *allowed_names}
+def restrict_environment(allowed: Iterable[str]) -> None:
+    """Reduce this process's environment to the variables that all jobs get.
+
+    `allowed` has names and patterns such as `AWS_*`.
+    """
+    names = {*_INHERITED_NAMES, *select_variables(allowed, os.environ)}
     kept = {name: value for name, value in os.environ.items() if name in names}
     os.environ.clear()
     os.environ.update({**_DEFAULTS, **kept})
@@ -50,6 +53,34 @@ def restrict_environment(allowed_names: Iterable[str]) -> None:
         if is_secret_name(name):
             register_secret(value)
     _erase_start_environment()
+
+
+def explain_missing_variable(error: BaseException) -> str | None:
+    """Return a hint if a lookup of an environment variable caused the error, otherwise None."""
+    seen: set[int] = set()  # causes can form a cycle
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, KeyError) and _is_from_environ(cause):
+            return _describe_missing(str(cause.args[0]))
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _is_from_environ(error: KeyError) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is type(os.environ).__getitem__.__code__
+
+
+def _describe_missing(name: str) -> str:
+    if is_withheld(name):
+        return f"Isolated jobs never receive {name}; use ctx.secret() or another name"
+    return (
+        "Isolated jobs receive only a few environment variables; to pass this one on from the"
+        f' worker, set job_environment = ["{name}"]'
+    )
 
 
 def find_mark_slot() -> None:

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from jobforge.sdk.definition_settings import ProcessLimits
+from jobforge.sdk.lifecycle import ProcessHooks
 from jobforge.worker.clock import now
 from jobforge.worker.isolation import environment, limits, proc
 from jobforge.worker.isolation.channel import EX_SOFTWARE
@@ -67,10 +68,13 @@ class ForkServer:
         fork: Callable[[], int],
         landlock: Landlock,
         *,
+        process_hooks: ProcessHooks,
         sandboxes: "Sandboxes | None" = None,
         processes: int,
     ) -> None:
         self._definitions = definitions
+        # None without hooks, so that no child touches the object.
+        self._process_hooks = process_hooks if process_hooks.start or process_hooks.stop else None
         self._landlock = landlock
         self._fork = fork
         self._sandboxes = sandboxes
@@ -208,7 +212,7 @@ class ForkServer:
                     close(fd)
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
-            code = run_job(self._definitions, control, allowed)
+            code = run_job(self._definitions, control, allowed, self._process_hooks)
         except BaseException:  # noqa: BLE001 - a child must never return to the zygote's loop
             with contextlib.suppress(Exception):
                 traceback.print_exc()

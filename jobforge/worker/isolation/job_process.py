@@ -183,6 +183,8 @@ class JobProcess:
     def _redact_report(self, report: Report) -> Report:
         stdout, stderr = (tail.text(self._scope) for tail in self._pipes.values())
         verdict = report.verdict and _redact_verdict(report.verdict, self._scope)
+        if verdict and isinstance(self._definition, Command):
+            verdict = self._definition.add_stdout(verdict, stdout)
         return report._replace(verdict=verdict, stdout_tail=stdout, stderr_tail=stderr)
 
     def _deliver_report(self, report: Report) -> None:

@@ -68,6 +68,7 @@ def _build_server(setup: dict[str, Json], worker: socket.socket) -> ForkServer:
         with hooks.watch_registrations():
             with _silence():
                 app = load_app(setup["target"])
+            app.lifecycle.processes.run_zygote_start()
             definitions = _prepare_definitions(app, setup)
         if setup["is_traced"]:
             # Not watched: the hooks of the SDK do nothing after the warm-up.
@@ -83,6 +84,7 @@ def _build_server(setup: dict[str, Json], worker: socket.socket) -> ForkServer:
         sandboxes.set_fork(fork)
     server = ForkServer(
         *(definitions, worker, setup["folder"], fork, landlock),
+        process_hooks=app.lifecycle.processes,
         sandboxes=sandboxes,
         processes=processes,
     )

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { selectVariables } from "../src/process/environment.ts";
 import { runWorkerDuringTests, until, urlOf } from "./setup.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
@@ -30,6 +31,13 @@ test("a job has a process, a folder and an environment of its own, and no way to
   assert.equal(attempts[0]?.pid, seen.pid);
   assert.equal(attempts[0]?.stdout_tail, "hello from inside, password=[redacted]\n");
   assert.ok(Number(attempts[0]?.peak_memory_bytes) > 1024 ** 2);
+});
+
+test("a pattern selects variables for jobs, but no credentials", () => {
+  const names = ["SHOP_URL", "SHOP_KEY", "HOME", "PGPASSWORD", "PGHOST", "JOBFORGE_KEY"];
+  assert.deepEqual(selectVariables([], names), []);
+  assert.deepEqual(selectVariables(["SHOP_*", "PGHOST"], names), ["SHOP_URL", "SHOP_KEY"]);
+  assert.deepEqual(selectVariables(["*"], names), ["SHOP_URL", "SHOP_KEY", "HOME"]);
 });
 
 test("a job enqueues others through its worker, for its own tenant", async () => {

@@ -36,7 +36,7 @@ begin
           from unnest(v_front) as f(name)
          where not exists (
                select from jobforge.workers as w
-                where w.stopped_at is null and w.heartbeat_at >= v_now - interval '60 seconds'
+                where w.stopped_at is null and w.live_until >= v_now
                   and p_queue = any (w.queues)
                   and (w.definitions is null or f.name = any (w.definitions))));
     if cardinality(v_front) <= 100 or v_orphans = '{}' then

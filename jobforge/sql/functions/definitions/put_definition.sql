@@ -2,7 +2,8 @@
 -- repeat. p_settings: description, parameters (JSON Schema), queue, timeout_s, max_attempts,
 -- backoff_base_s, backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s,
 -- rate_burst, rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, is_active, hooks (a
--- job that finishes is followed by a job of `<key>:hooks`). Overrides and pauses of operators stay
+-- job that finishes is followed by a job of `<key>:hooks`), command (its jobs run a program, which
+-- workers must allow). Overrides and pauses of operators stay
 -- in effect. Limits belong to the key: those of its newest version apply to all. Locks the
 -- registration of the key. Raises JF002.
 create or replace function jobforge.put_definition(
@@ -27,7 +28,8 @@ begin
     perform jobforge_private.check_settings(p_settings,
         '{description,parameters,queue,timeout_s,max_attempts,
         backoff_base_s,backoff_cap_s,max_running,max_running_per_key,rate_limit,rate_period_s,
-        rate_burst,rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key,is_active,hooks}');
+        rate_burst,rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key,is_active,hooks,
+        command}');
     -- Several workers start at once: a repeated registration must not wait or write.
     if exists (select from jobforge.definitions as d
                 where d.key = p_key and d.version = p_version and d.registered = p_settings) then

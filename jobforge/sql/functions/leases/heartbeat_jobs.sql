@@ -101,7 +101,8 @@ begin
     -- Skips the worker's row if another transaction holds it, such as an operator's: leases matter
     -- more.
     update jobforge.workers as w
-       set heartbeat_at = v_now, running = jsonb_array_length(p_jobs),
+       set heartbeat_at = v_now, live_until = v_now + make_interval(secs => p_lease_s),
+           running = jsonb_array_length(p_jobs),
            memory_bytes = p_memory_bytes,
            clock_skew_s = case when isfinite(p_clock)
                                then date_part('epoch', p_clock - v_now) end

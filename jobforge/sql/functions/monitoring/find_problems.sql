@@ -30,7 +30,7 @@ begin
       where not exists (
             select from jobforge.workers as w
              where w.stopped_at is null and w.command is null
-               and w.heartbeat_at >= v_now - interval '60 seconds'
+               and w.live_until >= v_now
                and r.queue = any (w.queues)
                and (w.definitions is null or r.definition = any (w.definitions)))
       group by r.queue, r.definition

@@ -1,7 +1,7 @@
 -- Operators call this for the workers of the last day. State: live, draining, stopping, stale (no
--- heartbeat for 60 s), stopped. memory_bytes is the memory of its process at the last heartbeat,
--- clock_skew_s how far its clock was ahead of the database's, isolation the level at which its jobs
--- are isolated.
+-- heartbeat for the length of its leases), stopped. memory_bytes is the memory of its process at
+-- the last heartbeat, clock_skew_s how far its clock was ahead of the database's, isolation the
+-- level at which its jobs are isolated.
 create or replace function jobforge.list_workers()
 returns table (
     id uuid, state text, host text, pid integer, build text, queues text[], definitions text[],
@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select w.id,
            case when w.stopped_at is not null then 'stopped'
-                when w.heartbeat_at < jobforge_private.now() - interval '60 seconds' then 'stale'
+                when w.live_until < jobforge_private.now() then 'stale'
                 when w.command = 'drain' then 'draining'
                 when w.command = 'stop' then 'stopping'
                 else 'live' end,

@@ -1,7 +1,8 @@
 -- Workers call this when they start, and again when a heartbeat returns `unknown`. Its ID is a
 -- random UUID of the process, never a host name. p_definitions lists what it serves as key@version,
--- p_isolation is the level at which its jobs are isolated. The worker serves app.tenant_id if that
--- is set, and belongs to the actor that registers it: the ID of another actor's worker is JF004.
+-- p_isolation is the level at which its jobs are isolated. p_lease_s is the length of its leases:
+-- the worker is live for this time after it registers. The worker serves app.tenant_id if that is
+-- set, and belongs to the actor that registers it: the ID of another actor's worker is JF004.
 -- Raises JF002, JF004, JF014.
 create or replace function jobforge.register_worker(
     p_worker_id uuid,
@@ -11,7 +12,8 @@ create or replace function jobforge.register_worker(
     p_host text default null,
     p_pid integer default null,
     p_build text default null,
-    p_isolation text default null
+    p_isolation text default null,
+    p_lease_s double precision default 30
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -26,17 +28,21 @@ begin
        or p_slots is null or p_slots < 1 then
         perform jobforge_private.refuse('JF002', 'worker must have an id, queues and slots',
             '{"field": "worker"}');
+    elsif p_lease_s is null or not p_lease_s between 1 and 3600 then
+        perform jobforge_private.refuse('JF002', 'lease_s must be between 1 and 3600',
+            '{"field": "lease_s"}');
     end if;
     perform jobforge_private.check_not_erased(jobforge.tenant());
     insert into jobforge.workers as w (
-           id, started_at, heartbeat_at, pid, slots, host, build, isolation, queues, definitions,
-           definitions_hash, tenant_id, owner)
-    values (p_worker_id, v_now, v_now, p_pid, p_slots, left(p_host, 255), left(p_build, 255),
-            left(p_isolation, 255), p_queues, p_definitions,
+           id, started_at, heartbeat_at, live_until, pid, slots, host, build, isolation, queues,
+           definitions, definitions_hash, tenant_id, owner)
+    values (p_worker_id, v_now, v_now, v_now + make_interval(secs => p_lease_s), p_pid, p_slots,
+            left(p_host, 255), left(p_build, 255), left(p_isolation, 255), p_queues, p_definitions,
             hash_array_extended(p_definitions collate "C", 0), jobforge.tenant(),
             jobforge_private.actor())
     on conflict (id) do update
-       set heartbeat_at = v_now, stopped_at = null, pid = excluded.pid, slots = excluded.slots,
+       set heartbeat_at = v_now, live_until = excluded.live_until, stopped_at = null,
+           pid = excluded.pid, slots = excluded.slots,
            host = excluded.host, build = excluded.build, isolation = excluded.isolation,
            queues = excluded.queues, definitions = excluded.definitions,
            definitions_hash = excluded.definitions_hash, owner = excluded.owner

@@ -44,6 +44,7 @@ export interface WorkerRegistration {
   readonly host: string;
   readonly pid: number;
   readonly build: string | null;
+  readonly lease_s: number;
 }
 
 export function registerWorker(worker: WorkerRegistration): Call<void> {

@@ -31,3 +31,17 @@ export function withholdCredentials(): void {
 export function isCredential(name: string): boolean {
   return name === "PGPASSWORD" || (name.startsWith("JOBFORGE_") && !HARMLESS.includes(name));
 }
+
+/** Whether jobs, and the process that imports their app, must not get the variable. */
+export function isWithheld(name: string): boolean {
+  return isCredential(name) || name.startsWith("PG");
+}
+
+/** Return the names that jobs get: `AWS_*` matches names by their beginning, `*` all names. */
+export function selectVariables(patterns: readonly string[], names: readonly string[]): string[] {
+  const exact = new Set(patterns);
+  const prefixes = patterns.filter((each) => each.endsWith("*")).map((each) => each.slice(0, -1));
+  const matches = (name: string) =>
+    exact.has(name) || prefixes.some((prefix) => name.startsWith(prefix));
+  return names.filter((name) => matches(name) && !isWithheld(name));
+}

@@ -18,6 +18,7 @@ import { BackgroundLoop } from "../db/background-loop.ts";
 import type { Database } from "../db/database.ts";
 import { MonitoredLink, Outage } from "../db/outage.ts";
 import { emit, type Fields, jobFields } from "../observability/logs.ts";
+import { selectVariables } from "../process/environment.ts";
 import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
 import type { JobForge } from "../sdk/app.ts";
 import type { Runnable } from "../sdk/definition.ts";
@@ -119,6 +120,7 @@ export class Worker {
       host: hostname(),
       pid: process.pid,
       build: options.build ?? null,
+      lease_s: leaseS,
     });
     this.#settler = new Settler(this.workerId, settleLink, {
       leases: this.#leases,
@@ -223,7 +225,12 @@ export class Worker {
     for (const password of this.#database.passwords) {
       if (!registerOperatorSecret(password)) warnNotHidden({ setting: "database_url" });
     }
-    for (const name of this.#jobEnvironment.filter(isSecretName)) {
+    if (this.#jobEnvironment.includes("*")) {
+      const reason = "job_environment is *: jobs receive all variables of the worker but its own";
+      emit("environment.not_restricted", { reason }, "warning");
+    }
+    for (const name of selectVariables(this.#jobEnvironment, Object.keys(process.env))) {
+      if (!isSecretName(name)) continue;
       const value = process.env[name];
       if (value && !registerSecret(value)) warnNotHidden({ readVariable: name });
     }

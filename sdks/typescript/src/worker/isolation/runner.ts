@@ -20,7 +20,7 @@ export interface IsolationOptions {
   readonly module?: string | undefined;
   /** Number of warm processes for each set of limits (default: 2). */
   readonly warm?: number | undefined;
-  /** Names of the worker's variables that jobs receive in addition to the standard ones. */
+  /** Names of variables that jobs receive from the worker; `AWS_*` and `*` are patterns. */
   readonly jobEnvironment?: readonly string[] | undefined;
 }
 

@@ -228,6 +228,7 @@ SECTIONS: dict[str, tuple[Documented, ...]] = {
     ),
     "Testing": (
         Documented("Kit", "testing.kit", hidden=frozenset({"close"})),
+        Documented("JobForgeTestCase", "testing.unittest_case", hidden=frozenset({"setUp"})),
         Documented("Drained", "testing.drain", has_fields=True),
         Documented("Ran", "testing.drain", has_fields=True),
         Documented("EnqueuedJob", "testing.database", has_fields=True),
